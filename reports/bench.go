@@ -6,13 +6,13 @@ import (
 	"html/template"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"fencepost/harness/record/rundir"
 	"fencepost/reports/chart"
-	"fencepost/reports/measure"
 )
 
 // BenchVersion is the version of the BenchResult format.
@@ -153,7 +153,7 @@ type benchRow struct {
 
 type targetRow struct {
 	BenchTarget
-	Badge verdictWord
+	Badge Badge
 }
 
 // steadyView is a load over time with its charts.
@@ -176,7 +176,8 @@ func WriteBench(dir string, b BenchResult) error {
 		return err
 	}
 	svgs := benchDrawings(ns)
-	p := benchPage{B: b, Title: "Benchmark " + b.Name, Charts: inline(svgs), Curves: benchCurves(ns), head: newHead(true, ""), Versions: facts(b.Versions), Machine: facts(b.Machine), Facts: b.facts(), Parts: partRows(ns)}
+	p := benchPage{B: b, Title: "Benchmark " + b.Name, Charts: inline(svgs), Curves: benchCurves(ns), head: newHead(true, ""),
+		Versions: facts(b.Versions), Machine: facts(b.Machine), Facts: b.facts(), Parts: partRows(ns)}
 	for _, l := range b.Steady {
 		drawn, err := l.curves()
 		if err != nil {
@@ -213,15 +214,9 @@ func (b BenchResult) facts() []fact {
 	for _, a := range b.Arms {
 		rounds = max(rounds, len(a.Rounds))
 	}
-	out := []fact{{"arms", fmt.Sprint(len(b.Arms))}, {"rounds", fmt.Sprint(rounds)}, {"seed", fmt.Sprint(b.Seed)}, {"cluster", orNone(b.Cluster)}}
-	if !b.Started.IsZero() {
-		v := b.Started.UTC().Format("2006-01-02 15:04:05 UTC")
-		if d := b.Ended.Sub(b.Started); !b.Ended.IsZero() && d > 0 {
-			v += ", " + measure.FormatDuration(d.Round(time.Second))
-		}
-		out = append(out, fact{"started", v})
-	}
-	return out
+	out := []fact{{"arms", fmt.Sprint(len(b.Arms))}, {"rounds", fmt.Sprint(rounds)}, {"seed", fmt.Sprint(b.Seed)},
+		{"cluster", orNone(b.Cluster)}}
+	return append(out, startedFact(b.Started, b.Ended)...)
 }
 
 // ReadBench reads a bench.json.
@@ -246,4 +241,77 @@ func decodeBench(raw []byte) (BenchResult, error) {
 		return b, fmt.Errorf("format version %d is not supported (this tool reads version %d)", b.Version, BenchVersion)
 	}
 	return b, nil
+}
+
+func num(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
+
+func writeBenchCSV(dir string, ns []ArmNumbers, loads []BenchSteady) error {
+	arms := [][]string{{
+		"arm", "scenario", "threads", "ttl_ms", "contention", "shards", "ok", "fail", "unknown", "ops_per_s", "ops_per_s_min", "ops_per_s_max",
+		"p50_ms", "p95_ms", "p99_ms", "max_ms", "samples", "lwts_per_op", "lwts_per_op_with_sink", "fairness",
+		"ceiling", "ratio", "ratio_min", "ratio_max", "ratio_ci_low", "ratio_ci_high",
+		"baseline", "by_baseline", "by_baseline_min", "by_baseline_max", "by_baseline_ci_low", "by_baseline_ci_high", "rounds",
+	}}
+	rounds := [][]string{{"arm", "round", "seconds", "ok", "fail", "unknown", "ops_per_s", "ratio"}}
+	for _, n := range ns {
+		a := n.Arm
+		row := fields(a.ID, a.Scenario, a.Threads, num(millis(a.TTL)), a.Contention, a.Shards,
+			n.OK, n.Fail, n.Unknown, num(n.Rate.Median), num(n.Rate.Min), num(n.Rate.Max))
+		for _, percent := range []float64{50, 95, 99, 100} {
+			text := ""
+			if n.hist.TotalCount() > 0 {
+				text = ms(n.Quantile(percent))
+			}
+			row = append(row, text)
+		}
+		row = append(row, fields(n.hist.TotalCount(), num(n.LWTs.Median), num(n.AllLWTs.Median), num(n.Fair.Median))...)
+		row = append(append(row, a.Ceiling), n.ToCeiling.fields()...)
+		row = append(append(row, a.Baseline), n.ToBaseline.fields()...)
+		arms = append(arms, append(row, strconv.Itoa(len(a.Rounds))))
+		ratio := map[int]string{}
+		for _, r := range n.ToCeiling.ratios {
+			ratio[r.Round] = num(r.Value)
+		}
+		for _, r := range a.Rounds {
+			rate := ""
+			if r.Seconds > 0 {
+				rate = num(float64(r.OK) / r.Seconds)
+			}
+			rounds = append(rounds, fields(a.ID, r.Round, num(r.Seconds), r.OK, r.Fail, r.Unknown, rate, ratio[r.Round]))
+		}
+	}
+	files := map[string][][]string{BenchCSV: arms, BenchRoundsCSV: rounds}
+	if len(loads) > 0 {
+		files[BenchSteadyCSV] = steadyLines(loads)
+	}
+	for name, rows := range files {
+		b, err := csvBytes(rows)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := writeFile(filepath.Join(dir, name), b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fields are those of a CSV file; "" if there is nothing to compare with.
+func (c Comparison) fields() []string {
+	if c.N == 0 {
+		return make([]string, 5)
+	}
+	return fields(num(c.Median), num(c.Min), num(c.Max), num(c.Low), num(c.High))
+}
+
+func steadyLines(loads []BenchSteady) [][]string {
+	out := [][]string{{"load", "bucket", "seconds", "done", "done_per_s", "late_p50_ms", "late_p99_ms", "late_max_ms"}}
+	for _, l := range loads {
+		for i, b := range l.Buckets {
+			late := func(us int64) string { return num(float64(us) / 1e3) }
+			out = append(out, fields(l.ID, i+1, num(b.Seconds), b.Done, num(perSecond([]BenchBucket{b})),
+				late(b.LateP50), late(b.LateP99), late(b.LateMax)))
+		}
+	}
+	return out
 }

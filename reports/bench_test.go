@@ -16,7 +16,6 @@ import (
 	"fencepost/harness/target/system"
 	"fencepost/internal/race"
 	"fencepost/reports/evidence"
-	"fencepost/reports/measure"
 	"fencepost/reports/reporttest"
 )
 
@@ -36,19 +35,11 @@ func benchSample(t testing.TB, share float64) BenchResult {
 		speed[i] = 0.6 + 0.8*rng.Float64()
 	}
 	arm := func(id, scenario, ceiling string, threads int, lwts, rate float64, ttl time.Duration) {
-		a := BenchArm{ID: id, Scenario: scenario, About: "about " + scenario, Contention: "high", Threads: threads, TTL: ttl, Ceiling: ceiling, LWTsPerOp: lwts}
+		a := BenchArm{ID: id, Scenario: scenario, About: "about " + scenario, Contention: "high", Threads: threads, TTL: ttl, Ceiling: ceiling,
+			LWTsPerOp: lwts}
 		for i, s := range speed {
-			h := measure.NewHistogram()
 			n := int64(rate * s * 2)
-			for range n {
-				if err := measure.Record(h, time.Duration(float64(threads)/rate/s*(0.5+rng.ExpFloat64()/2)*float64(time.Second))); err != nil {
-					t.Fatal(err)
-				}
-			}
-			enc, err := EncodeHistogram(h)
-			if err != nil {
-				t.Fatal(err)
-			}
+			enc := latencies(t, rng, int(n), time.Duration(float64(threads)/rate/s*float64(time.Second)))
 			a.Rounds = append(a.Rounds, BenchRound{Round: i + 1, Seconds: 2, OK: n, Fail: n / 10, Latency: enc})
 		}
 		b.Arms = append(b.Arms, a)
@@ -67,23 +58,17 @@ func TestWriteBench(t *testing.T) {
 	dir := t.TempDir()
 	if *samples != "" {
 		dir = filepath.Join(*samples, "bench")
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(dir, 0o755))
 	}
 	b := benchSample(t, 0.9)
-	if err := WriteBench(dir, b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteBench(dir, b))
 	d := readPage(t, filepath.Join(dir, BenchPage))
 	d.selfContained()
 	if n, curves := d.count("svg", "charts"), d.count("figure", "charts"); n != 2 || curves != 4 {
 		t.Errorf("%d drawings of %d charts, want 2 of 4", n, curves)
 	}
 	back, err := ReadBench(filepath.Join(dir, BenchFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if back.Version != BenchVersion || len(back.Arms) != len(b.Arms) || back.Arms[1].Rounds[3] != b.Arms[1].Rounds[3] {
 		t.Error("bench.json does not read back")
 	}
@@ -96,16 +81,13 @@ func TestWriteBench(t *testing.T) {
 		t.Error("a benchmark without problems is called unquotable")
 	}
 	b.Problems = []string{"the control differs <by> 20 %"}
-	if err := WriteBench(dir, b); err != nil {
-		t.Fatal(err)
-	}
-	if s := text(readPage(t, filepath.Join(dir, BenchPage)).root); !strings.Contains(s, "Do not quote these numbers") || !strings.Contains(s, "differs <by> 20 %") {
+	must(t, WriteBench(dir, b))
+	if s := text(readPage(t, filepath.Join(dir, BenchPage)).root); !strings.Contains(s, "Do not quote these numbers") ||
+		!strings.Contains(s, "differs <by> 20 %") {
 		t.Error("the page does not tell the problems")
 	}
 	if *samples != "" {
-		if err := WriteBench(dir, benchSample(t, 0.9)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, WriteBench(dir, benchSample(t, 0.9)))
 	}
 }
 
@@ -115,9 +97,7 @@ func TestRatiosArePerRound(t *testing.T) {
 	t.Parallel()
 	for _, share := range []float64{0.5, 0.9} {
 		ns, err := benchSample(t, share).Numbers()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, n := range ns {
 			if n.Arm.Ceiling == "" {
 				if n.ToCeiling.Estimate.N != 0 {
@@ -170,46 +150,33 @@ func TestResults(t *testing.T) {
 		{Seed: 2, Fault: "pause-worker", Verdict: "PASS"},
 		{Seed: 3, Verdict: "PASS", Locks: 1},
 		{Seed: 4, Fault: "pause-worker", Verdict: "INVALID", Unproven: true},
-		{Seed: 2, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond, TTL: 4 * time.Second},
+		{Seed: 2, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond,
+			TTL: 4 * time.Second},
 	} {
 		dir, err := reporttest.Write(filepath.Join(parent, fmt.Sprint(len(runs))), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := WriteRun(context.Background(), dir); err != nil {
 			t.Fatal(err)
 		}
 		r, err := ReadRunResult(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		runs = append(runs, r)
 	}
 	bench := t.TempDir()
-	if err := WriteBench(bench, benchSample(t, 0.9)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteBench(bench, benchSample(t, 0.9)))
 	benches := keptBench(t, filepath.Join(bench, BenchFile))
 	md, err := Results(Kept{Runs: runs, Benches: benches})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	slices.Reverse(runs)
 	again, err := Results(Kept{Runs: runs, Benches: benches})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if md != again {
 		t.Error("the order of the arguments changes the results")
 	}
-	for _, want := range []string{
+	has(t, md,
 		"| pause-worker | core | medium | 6 s | 3 | 1, 2, 4 | **1 INVALID**, 2 PASS |", "| steady | core | high | 6 s | 1 | 3 | 1 PASS |",
 		"| sink-no-token-check |", "P3 or P4 (FAIL) | 1 FAIL | P3 | 1 of 1 |", "not run", "| lock cycle | 16 | 30 s | high |", "ceiling",
-	} {
-		if !strings.Contains(md, want) {
-			t.Errorf("RESULTS.md lacks %q", want)
-		}
-	}
+	)
 	for _, v := range system.Directed() {
 		if !regexp.MustCompile(`(\| |, |: )` + regexp.QuoteMeta(v.Label()) + `( \||, |\.\n)`).MatchString(md) {
 			t.Errorf("%s is not listed", v.Label())
@@ -242,9 +209,7 @@ func TestResultsRefusesWhatHasNoResult(t *testing.T) {
 	if all, err := ReadBenches(file); err != nil || len(all) > 0 {
 		t.Errorf("no benchmark is kept: %v, %v", all, err)
 	}
-	if err := os.WriteFile(file, []byte("{\"version\":99}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("{\"version\":99}\n"), 0o644))
 	if _, err := ReadBenches(file); err == nil || !strings.Contains(err.Error(), "bench.jsonl:1: format version 99") {
 		t.Errorf("another format version: %v", err)
 	}
@@ -257,14 +222,10 @@ func TestResultsRefusesWhatHasNoResult(t *testing.T) {
 func keptBench(t *testing.T, file string) []BenchResult {
 	t.Helper()
 	b, err := ReadBench(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	kept := filepath.Join(t.TempDir(), "bench.jsonl")
 	for range 2 {
-		if err := KeepBench(kept, b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, KeepBench(kept, b))
 	}
 	all, err := ReadBenches(kept)
 	if err != nil || len(all) != 1 {

@@ -19,7 +19,11 @@ func benchTables(md *strings.Builder, benches []BenchResult) error {
 		md.WriteString("No benchmark is kept.\n")
 		return nil
 	}
-	md.WriteString("Throughput is the median over the rounds. The ratio to the ceiling is an arm's row changes per second (of jobs: jobs per second) to its ceiling's in the same round, the ratio to the baseline its operations per second to those of the other way to do the same, as median [95 % confidence interval of the median]. LWTs/op were counted. Fairness is Jain's index between threads. Absolute numbers belong to the machine; ratios travel better. † fewer than 1000 samples.\n")
+	md.WriteString("Throughput is the median over the rounds. The ratio to the ceiling is an arm's row changes per second (of jobs: " +
+		"jobs per " +
+		"second) to its ceiling's in the same round, the ratio to the baseline its operations per second to those of the other way to do the " +
+		"same, as median [95 % confidence interval of the median]. LWTs/op were counted. Fairness is Jain's index between threads. Absolute " +
+		"numbers belong to the machine; ratios travel better. † fewer than 1000 samples.\n")
 	for _, b := range benches {
 		if err := b.markdown(md); err != nil {
 			return err
@@ -196,7 +200,8 @@ var benchColumns = []benchColumn{
 		return spreadCell(n.Fair)
 	}},
 	{Head: "ok / fail / unknown", Number: true, of: func(n ArmNumbers) benchCell {
-		return benchCell{Text: fmt.Sprintf("%s / %s / %s", measure.FormatCount(n.OK), measure.FormatCount(n.Fail), measure.FormatCount(n.Unknown)), Muted: true}
+		return benchCell{Text: fmt.Sprintf("%s / %s / %s", measure.FormatCount(n.OK), measure.FormatCount(n.Fail),
+			measure.FormatCount(n.Unknown)), Muted: true}
 	}},
 	{Head: "Rounds", Number: true, of: func(n ArmNumbers) benchCell { return whole(len(n.Arm.Rounds)) }},
 }

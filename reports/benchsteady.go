@@ -86,7 +86,8 @@ func (s BenchSteady) Text() string {
 	}
 	if h, err := DecodeHistogram(s.Late); err == nil && h != nil {
 		parts = append(parts, fmt.Sprintf("late by p50 %s, p95 %s, p99 %s, at most %s", measure.FormatDuration(measure.Quantile(h, 50)),
-			measure.FormatDuration(measure.Quantile(h, 95)), measure.FormatDuration(measure.Quantile(h, 99)), measure.FormatDuration(measure.Quantile(h, 100))))
+			measure.FormatDuration(measure.Quantile(h, 95)), measure.FormatDuration(measure.Quantile(h, 99)),
+			measure.FormatDuration(measure.Quantile(h, 100))))
 	}
 	if s.Rate > 0 {
 		parts = append(parts, fmt.Sprintf("%s jobs open at its end, %s", measure.FormatCount(s.Backlog), s.drained()))
@@ -116,11 +117,10 @@ func (t BenchTarget) Text() string {
 }
 
 // badge is the verdict as a page shows it.
-func (t BenchTarget) badge() verdictWord {
-	if t.Met {
-		return verdictWord{Word: t.Verdict(), Class: "pass", Icon: "check"}
-	}
-	return verdictWord{Word: t.Verdict(), Class: "invalid", Icon: "warn"}
+func (t BenchTarget) badge() Badge {
+	b := Proven(t.Met)
+	b.Word = t.Verdict()
+	return b
 }
 
 // Verdict is PASS or MISS.

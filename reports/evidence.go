@@ -11,7 +11,6 @@ import (
 	"fencepost/checker"
 	"fencepost/reports/evidence"
 	"fencepost/reports/measure"
-	"fencepost/reports/stat"
 )
 
 // WriteEvidence writes the page of a set's results beside the store's file, which has the set's
@@ -19,10 +18,7 @@ import (
 // ("": all); others are listed below.
 func WriteEvidence(file string, all []evidence.Result, tree string) (string, error) {
 	path := strings.TrimSuffix(file, evidence.Ending) + ".html"
-	p, err := newEvidencePage(strings.TrimSuffix(filepath.Base(file), evidence.Ending), all, tree)
-	if err != nil {
-		return "", err
-	}
+	p := newEvidencePage(strings.TrimSuffix(filepath.Base(file), evidence.Ending), all, tree)
 	b, err := render("evidence.html", p)
 	if err != nil {
 		return "", err
@@ -34,7 +30,7 @@ func WriteEvidence(file string, all []evidence.Result, tree string) (string, err
 type evidencePage struct {
 	head
 	Title, Set         string
-	Verdict            verdictWord
+	Verdict            Badge
 	Lead               string
 	Tiles              []tile
 	Contentions        []string
@@ -69,9 +65,9 @@ type chip struct {
 
 // redView is a result that is not PASS.
 type redView struct {
-	ID, Job, Run, Fired, Text, Command, File string
-	Verdict                                  verdictWord
-	Later                                    string // verdicts of later attempts
+	evidence.Result
+	Text  string
+	Later string // verdicts of later attempts
 }
 
 // olderRow is results of a scenario that other code decided.
@@ -79,11 +75,11 @@ type olderRow struct {
 	Scenario, Contention, Verdicts, Commits string
 }
 
+// numbersRow sums a scenario up at a contention.
 type numbersRow struct {
-	Scenario, Contention, System, Verdicts                                    string
-	Runs, Operations, Cycles, Takeovers, Stale, Unknowns, Resends, Lost, Time string
-	Orphan, Before, During                                                    string
-	Bad                                                                       bool
+	evidence.Job
+	total
+	Before, During string
 }
 
 // pointsRow is what a scenario expects now and then.
@@ -94,16 +90,17 @@ type pointsRow struct {
 	Missing  []string
 }
 
-func newEvidencePage(set string, all []evidence.Result, tree string) (*evidencePage, error) {
+func newEvidencePage(set string, all []evidence.Result, tree string) *evidencePage {
 	older := slices.DeleteFunc(sortedResults(all), func(r evidence.Result) bool { return tree == "" || r.Tree() == tree })
 	all = evidence.OfTree(sortedResults(all), tree)
 	t := totalOf(all)
-	p := &evidencePage{head: newHead(false, ""), Set: set, Verdict: evidenceWord(t.worst), Lead: t.sentence(), Tiles: t.tiles(), Commits: evidence.Commits(all), Tree: tree}
+	p := &evidencePage{head: newHead(false, ""), Set: set, Verdict: BadgeOf(t.Worst), Lead: t.sentence(), Tiles: t.tiles(),
+		Commits: evidence.Commits(all), Tree: tree}
 	if len(all) == 0 {
-		p.Verdict, p.Lead = verdictWord{"NOTHING", "none", "dash"}, "No run of this code is kept."
+		p.Verdict, p.Lead = Badge{"NOTHING", "none", "dash"}, "No run of this code is kept."
 	}
-	for _, g := range evidenceGroups(older, byLevel) {
-		p.Older = append(p.Older, olderRow{scenarioName(g[0].Job), g[0].Job.Contention, verdictsText(g), strings.Join(evidence.Commits(g), ", ")})
+	for _, g := range groups(older, byLevel) {
+		p.Older = append(p.Older, olderRow{scenarioName(g[0].Job), g[0].Job.Contention, g.verdicts(""), strings.Join(evidence.Commits(g), ", ")})
 	}
 	p.Title = fmt.Sprintf("%s – evidence %s", p.Verdict.Word, set)
 	for _, c := range []string{"low", "medium", "high"} {
@@ -111,13 +108,13 @@ func newEvidencePage(set string, all []evidence.Result, tree string) (*evidenceP
 			p.Contentions = append(p.Contentions, c)
 		}
 	}
-	for _, g := range evidenceGroups(all, byScenario) {
+	for _, g := range groups(all, byScenario) {
 		p.Rows = append(p.Rows, matrixOf(g, p.Contentions))
 		if row, ok := pointsOf(g); ok {
 			p.Points = append(p.Points, row)
 		}
 	}
-	for _, g := range evidenceGroups(all, byLevel) {
+	for _, g := range groups(all, byLevel) {
 		p.Numbers = append(p.Numbers, numbersOf(g))
 	}
 	for i, r := range all {
@@ -127,25 +124,18 @@ func newEvidencePage(set string, all []evidence.Result, tree string) (*evidenceP
 	}
 	p.Facts = t.facts()
 	p.Versions, p.Machines = commonFacts(all)
-	return p, nil
+	return p
 }
 
 // sortedResults puts what is shown together side by side.
 func sortedResults(all []evidence.Result) []evidence.Result {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b evidence.Result) int {
-		return cmp.Or(cmp.Compare(a.Job.Scenario, b.Job.Scenario), cmp.Compare(a.Job.System, b.Job.System), cmp.Compare(a.Job.Sink, b.Job.Sink), cmp.Compare(contentionRank(a.Job.Contention), contentionRank(b.Job.Contention)),
+		return cmp.Or(cmp.Compare(a.Job.Scenario, b.Job.Scenario), cmp.Compare(a.Job.System, b.Job.System),
+			cmp.Compare(a.Job.Sink, b.Job.Sink), cmp.Compare(contentionRank(a.Job.Contention), contentionRank(b.Job.Contention)),
 			cmp.Compare(a.Job.Seed, b.Job.Seed), cmp.Compare(a.Attempt, b.Attempt))
 	})
 	return all
-}
-
-// evidenceWord is a verdict over many runs.
-func evidenceWord(v checker.Verdict) verdictWord {
-	if v == evidence.Error {
-		return verdictWord{"ERROR", "none", "dash"}
-	}
-	return verdictWords(v)
 }
 
 func byScenario(r evidence.Result) string {
@@ -153,33 +143,16 @@ func byScenario(r evidence.Result) string {
 }
 func byLevel(r evidence.Result) string { return byScenario(r) + "|" + r.Job.Contention }
 
-// evidenceGroups joins neighbours with the same key.
-func evidenceGroups(all []evidence.Result, key func(evidence.Result) string) [][]evidence.Result {
-	var out [][]evidence.Result
-	for i, r := range all {
-		if i == 0 || key(all[i-1]) != key(r) {
-			out = append(out, nil)
-		}
-		out[len(out)-1] = append(out[len(out)-1], r)
-	}
-	return out
-}
-
-func matrixOf(g []evidence.Result, contentions []string) matrixRow {
+func matrixOf(g group, contentions []string) matrixRow {
 	row := matrixRow{Scenario: scenarioName(g[0].Job), About: g[0].Info.About}
 	for _, c := range contentions {
-		var mine []evidence.Result
-		for _, r := range g {
-			if r.Job.Contention == c {
-				mine = append(mine, r)
-			}
-		}
-		cell := matrixCell{Text: verdictsText(mine)}
+		mine := slices.DeleteFunc(slices.Clone(g), func(r evidence.Result) bool { return r.Job.Contention != c })
+		cell := matrixCell{Text: mine.verdicts("")}
 		if w := worstOf(mine); w != checker.Pass {
-			cell.Bad = evidenceWord(w).Class
+			cell.Bad = BadgeOf(w).Class
 		}
 		for _, r := range mine {
-			w := evidenceWord(r.Verdict)
+			w := BadgeOf(r.Verdict)
 			ch := chip{Class: w.Class, Title: fmt.Sprintf("seed %d: %s", r.Job.Seed, w.Word)}
 			if r.Attempt > 1 {
 				ch.Title += fmt.Sprintf(" (attempt %d)", r.Attempt)
@@ -206,14 +179,6 @@ func scenarioName(j evidence.Job) string {
 	return name
 }
 
-// systemName is the system, with the sink if one was chosen.
-func systemName(j evidence.Job) string {
-	if j.Sink == "" {
-		return j.System
-	}
-	return j.System + ", sink " + j.Sink
-}
-
 func worstOf(rs []evidence.Result) checker.Verdict {
 	w := checker.Pass
 	for _, r := range rs {
@@ -222,32 +187,13 @@ func worstOf(rs []evidence.Result) checker.Verdict {
 	return w
 }
 
-// verdictsText counts results by verdict: "4 PASS, 1 FAIL".
-func verdictsText(rs []evidence.Result) string {
-	var out []string
-	for _, v := range []checker.Verdict{checker.Fail, evidence.Error, checker.Invalid, checker.Unknown, checker.Pass} {
-		n := 0
-		for _, r := range rs {
-			if r.Verdict == v {
-				n++
-			}
-		}
-		if n > 0 {
-			out = append(out, fmt.Sprintf("%d %s", n, v))
-		}
-	}
-	return strings.Join(out, ", ")
-}
-
 func redID(r evidence.Result) string {
-	return fmt.Sprintf("r-%s-%s%s-%s-%d-%d", r.Job.Scenario, strings.ReplaceAll(r.Job.System, "/", "_"), r.Job.Sink, r.Job.Contention, r.Job.Seed, r.Attempt)
+	return fmt.Sprintf("r-%s-%s%s-%s-%d-%d", r.Job.Scenario, strings.ReplaceAll(r.Job.System, "/", "_"), r.Job.Sink, r.Job.Contention,
+		r.Job.Seed, r.Attempt)
 }
 
 func redOf(r evidence.Result, later []evidence.Result) redView {
-	v := redView{
-		ID: redID(r), Job: r.Job.String(), Run: r.Info.Run, Fired: strings.Join(r.Fired(), ", "), Text: r.Error,
-		Command: r.Info.Command, Verdict: evidenceWord(r.Verdict),
-	}
+	v := redView{Result: r, Text: r.Error}
 	if r.Check != nil {
 		v.Text = sentenceCase(checker.AnswerOf(r.Check, nil).Sentence())
 	}
@@ -261,7 +207,7 @@ func redOf(r evidence.Result, later []evidence.Result) redView {
 	return v
 }
 
-func pointsOf(g []evidence.Result) (pointsRow, bool) {
+func pointsOf(g group) (pointsRow, bool) {
 	newest := slices.Clone(g)
 	slices.SortStableFunc(newest, func(a, b evidence.Result) int { return b.Info.Started.Compare(a.Info.Started) })
 	row := pointsRow{Scenario: scenarioName(g[0].Job)}
@@ -294,33 +240,14 @@ func pointsOf(g []evidence.Result) (pointsRow, bool) {
 // lastRuns is over how many of the newest runs a point must be hit once.
 const lastRuns = 20
 
-func numbersOf(g []evidence.Result) numbersRow {
-	t := totalOf(g)
-	var before, during []float64
-	for _, r := range g {
-		if r.P99Before > 0 && r.P99During > 0 {
-			before, during = append(before, float64(r.P99Before)), append(during, float64(r.P99During))
+func numbersOf(g group) numbersRow {
+	median := func(of func(evidence.Result) float64) string {
+		if s := g.p99(of); s.N > 0 {
+			return durationText(s.Median)
 		}
-	}
-	p99 := func(vs []float64) string {
-		if len(vs) == 0 {
-			return "–"
-		}
-		return durationText(stat.Median(vs))
-	}
-	return numbersRow{
-		Scenario: g[0].Job.Scenario, Contention: g[0].Job.Contention, System: systemName(g[0].Job), Verdicts: verdictsText(g), Runs: measure.FormatCount(len(g)),
-		Operations: measure.FormatCount(t.c.Operations), Cycles: measure.FormatCount(t.c.Cycles), Takeovers: measure.FormatCount(t.c.Takeovers), Stale: measure.FormatCount(t.c.StaleRefused),
-		Unknowns: unknownsText(t.c), Resends: measure.FormatCount(t.c.Resends), Lost: measure.FormatCount(t.c.LeasesLost),
-		Time: hours(t.took), Orphan: orphanText(t.orphan), Before: p99(before), During: p99(during), Bad: t.worst != checker.Pass,
-	}
-}
-
-func unknownsText(c checker.Counts) string {
-	if c.Unknowns == 0 {
 		return "–"
 	}
-	return fmt.Sprintf("%s of %s", measure.FormatCount(c.UnknownSettled), measure.FormatCount(c.Unknowns))
+	return numbersRow{Job: g[0].Job, total: totalOf(g), Before: median(before), During: median(during)}
 }
 
 func orphanText(v float64) string {

@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +24,10 @@ func sample() []evidence.Result {
 		r := evidence.Result{
 			Version: 1, Job: evidence.Job{Scenario: scenario, Contention: contention, Seed: seed, System: "core"}, Attempt: attempt, Verdict: v,
 			Info: rundir.Info{
-				Run: fmt.Sprintf("20260102-%s-%d", scenario, seed), Scenario: scenario, About: "Something <b>happens</b>.", Seed: seed, Started: start, Ended: start.Add(50 * time.Second),
-				Command: "make chaos SCENARIO=" + scenario, Versions: map[string]string{"fencepost": "0123456789ab", "cassandra": "5.0.6"}, Machine: map[string]string{"cores": "2", "load": fmt.Sprint(seed)},
+				Run: fmt.Sprintf("20260102-%s-%d", scenario, seed), Scenario: scenario, About: "Something <b>happens</b>.", Seed: seed,
+				Started: start, Ended: start.Add(50 * time.Second),
+				Command: "make chaos SCENARIO=" + scenario, Versions: map[string]string{"fencepost": "0123456789ab", "cassandra": "5.0.6"},
+				Machine: map[string]string{"cores": "2", "load": fmt.Sprint(seed)},
 			},
 			Took: 55 * time.Second, Sometimes: []string{"lease-lost", "takeover"}, Orphan: 1.07, P99Before: time.Second, P99During: 3 * time.Second,
 		}
@@ -35,8 +38,10 @@ func sample() []evidence.Result {
 			if v == checker.Fail {
 				status = checker.StatusFail
 			}
-			r.Check = &checker.Result{Verdict: v, Summary: "something in 1000 operations", Properties: []checker.Property{{ID: "P3", Status: status}},
-				Counts: checker.Counts{Operations: 1000, Cycles: 300, Takeovers: 2, StaleRefused: 1, Unknowns: 5, UnknownSettled: 4, Points: points}}
+			r.Check = &checker.Result{Verdict: v, Summary: "something in 1000 operations",
+				Properties: []checker.Property{{ID: "P3", Status: status}},
+				Counts: checker.Counts{Operations: 1000, Cycles: 300, Takeovers: 2, StaleRefused: 1, Unknowns: 5, UnknownSettled: 4,
+					Points: points}}
 		}
 		out = append(out, r)
 	}
@@ -58,9 +63,7 @@ func TestEvidencePage(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "locks.jsonl")
 	path, err := WriteEvidence(file, sample(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := readPage(t, path)
 	chips, links, ids := map[string]int{}, []string{}, map[string]bool{}
 	d.each("", func(n *html.Node) {
@@ -88,11 +91,8 @@ func TestEvidencePage(t *testing.T) {
 	if len(links) != 4 {
 		t.Errorf("%d squares lead to an explanation, want 4", len(links))
 	}
-	for _, want := range []string{"FAIL – evidence locks", "25 runs of 3 scenarios", "0123456789ab", "no worker came up", "by P3", "run again: PASS", "1.07 ttl", "20 of 25", "Something &lt;b&gt;happens"} {
-		if !strings.Contains(d.raw, want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
+	has(t, d.raw, "FAIL – evidence locks", "25 runs of 3 scenarios", "0123456789ab", "no worker came up", "by P3", "run again: PASS",
+		"1.07 ttl", "20 of 25", "Something &lt;b&gt;happens")
 	again, err := WriteEvidence(file, sample(), "")
 	if err != nil || readPage(t, again).raw != d.raw {
 		t.Errorf("not the same bytes for the same results (%v)", err)
@@ -107,10 +107,11 @@ func TestEvidenceVerdict(t *testing.T) {
 		first, then, want checker.Verdict
 	}{
 		{checker.Pass, checker.Pass, checker.Pass}, {checker.Invalid, checker.Pass, checker.Pass}, {checker.Fail, checker.Pass, checker.Fail},
-		{checker.Pass, checker.Invalid, checker.Invalid}, {evidence.Error, checker.Pass, checker.Pass}, {checker.Pass, evidence.Error, evidence.Error},
+		{checker.Pass, checker.Invalid, checker.Invalid}, {evidence.Error, checker.Pass, checker.Pass},
+		{checker.Pass, evidence.Error, evidence.Error},
 	} {
 		job := evidence.Job{Scenario: "steady", Contention: "high", Seed: 1, System: "core"}
-		got := totalOf([]evidence.Result{{Job: job, Attempt: 1, Verdict: c.first}, {Job: job, Attempt: 2, Verdict: c.then}}).worst
+		got := totalOf([]evidence.Result{{Job: job, Attempt: 1, Verdict: c.first}, {Job: job, Attempt: 2, Verdict: c.then}}).Worst
 		if got != c.want {
 			t.Errorf("%s then %s: %s, want %s", c.first, c.then, got, c.want)
 		}
@@ -168,30 +169,62 @@ func TestEvidenceOfATree(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "locks.jsonl")
 		path, err := WriteEvidence(file, all, tree)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		raw := readPage(t, path).raw
-		for _, w := range want {
-			if !strings.Contains(raw, w) {
-				t.Errorf("%s: the page lacks %q", tree, w)
-			}
-		}
+		has(t, raw, want...)
 	}
 }
 
 func TestEvidenceTable(t *testing.T) {
 	t.Parallel()
 	md, err := Results(Kept{Sets: map[string][]evidence.Result{"locks": sample()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"### Set locks", "| kill-worker | medium | 5 | 5 | – | 5000 | 10 |", "**1 FAIL, 1 ERROR, 1 UNKNOWN**", "Commits: 0123456789ab"} {
-		if !strings.Contains(md, want) {
-			t.Errorf("it lacks %q:\n%s", want, md)
-		}
-	}
+	must(t, err)
+	has(t, md, "### Set locks", "| kill-worker | medium | 5 | 5 | – | 5000 | 10 |", "**1 FAIL, 1 ERROR, 1 UNKNOWN**", "Commits: 0123456789ab")
 	if md, err := Results(Kept{}); err != nil || strings.Contains(md, "## Evidence") {
 		t.Errorf("a section without evidence (%v)", err)
+	}
+}
+
+// TestUnexpected: of a known-broken variant the red that shows it is what should be, under its
+// own scenario; of the core a PASS.
+func TestUnexpected(t *testing.T) {
+	t.Parallel()
+	result := func(system, scenario string, seed uint64, v checker.Verdict, fired ...string) evidence.Result {
+		r := evidence.Result{Job: evidence.Job{Scenario: scenario, Contention: "high", Seed: seed, System: system}, Verdict: v,
+			Check: &checker.Result{Verdict: v}}
+		for _, id := range fired {
+			r.Check.Properties = append(r.Check.Properties, checker.Property{ID: id, Status: checker.StatusFail})
+		}
+		if v == evidence.Error {
+			r.Check = nil
+		}
+		return r
+	}
+	const variant = "broken/sink-no-token-check"
+	all := results{
+		power: []evidence.Result{
+			result(variant, "pause-worker", 1, checker.Fail, "P3", "P4"),
+			result(variant, "pause-worker", 2, checker.Invalid, "P14"), // its trigger never came
+			result(variant, "pause-worker", 3, checker.Fail, "P1"),     // red by something else
+			result(variant, "pause-worker", 4, checker.Pass),
+			result(variant, "steady", 5, checker.Pass), // nothing says that it must show there
+			result("broken/no-longer-known", "steady", 6, checker.Fail, "P1"),
+		},
+		sets: map[string][]evidence.Result{"locks": {
+			result("core", "steady", 1, checker.Pass), result("core", "steady", 2, checker.Unknown), result("core", "steady", 3, evidence.Error),
+		}},
+	}
+	var got []string
+	for _, u := range all.unexpected() {
+		got = append(got, u.result+" "+u.verdict)
+	}
+	want := []string{
+		"evidence/locks/steady-high-2 UNKNOWN", "evidence/locks/steady-high-3 ERROR",
+		"power/pause-worker-high-2-broken_sink-no-token-check INVALID by P14",
+		"power/pause-worker-high-3-broken_sink-no-token-check FAIL by P1",
+		"power/pause-worker-high-4-broken_sink-no-token-check PASS",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }

@@ -14,24 +14,24 @@ import (
 
 // total sums up results.
 type total struct {
-	runs, scenarios, seeds int
+	checker.Counts
+	Runs, scenarios, seeds int
 	verdicts               string
-	worst                  checker.Verdict
-	c                      checker.Counts
-	took                   time.Duration
-	orphan                 float64
+	Worst                  checker.Verdict
+	Took                   time.Duration
+	Orphan                 float64
 	from, to               time.Time
 }
 
-func totalOf(rs []evidence.Result) total {
-	t := total{runs: len(rs), verdicts: verdictsText(rs), worst: checker.Pass}
+func totalOf(rs group) total {
+	t := total{Runs: len(rs), verdicts: rs.verdicts(""), Worst: checker.Pass}
 	scenarios, seeds := map[string]bool{}, map[uint64]bool{}
 	attempts := map[evidence.Job][]evidence.Result{}
 	for _, r := range rs {
 		scenarios[r.Job.Scenario], seeds[r.Job.Seed] = true, true
 		attempts[r.Job] = append(attempts[r.Job], r)
-		t.took += r.Took
-		t.orphan = max(t.orphan, r.Orphan)
+		t.Took += r.Took
+		t.Orphan = max(t.Orphan, r.Orphan)
 		if s := r.Info.Started; !s.IsZero() && (t.from.IsZero() || s.Before(t.from)) {
 			t.from = s
 		}
@@ -42,19 +42,19 @@ func totalOf(rs []evidence.Result) total {
 			continue
 		}
 		c := r.Check.Counts
-		t.c.Operations += c.Operations
-		t.c.Cycles += c.Cycles
-		t.c.Takeovers += c.Takeovers
-		t.c.StaleRefused += c.StaleRefused
-		t.c.Unknowns += c.Unknowns
-		t.c.UnknownSettled += c.UnknownSettled
-		t.c.Resends += c.Resends
-		t.c.LeasesLost += c.LeasesLost
-		t.c.Faults += c.Faults
-		t.c.FaultsProven += c.FaultsProven
+		t.Operations += c.Operations
+		t.Cycles += c.Cycles
+		t.Takeovers += c.Takeovers
+		t.StaleRefused += c.StaleRefused
+		t.Unknowns += c.Unknowns
+		t.UnknownSettled += c.UnknownSettled
+		t.Resends += c.Resends
+		t.LeasesLost += c.LeasesLost
+		t.Faults += c.Faults
+		t.FaultsProven += c.FaultsProven
 	}
 	for _, a := range attempts {
-		t.worst = evidence.Worst(t.worst, evidence.Standing(a))
+		t.Worst = evidence.Worst(t.Worst, evidence.Standing(a))
 	}
 	t.scenarios, t.seeds = len(scenarios), len(seeds)
 	return t
@@ -62,19 +62,20 @@ func totalOf(rs []evidence.Result) total {
 
 func (t total) sentence() string {
 	return fmt.Sprintf("%s %s of %d %s under %d %s: %s. %s operations were recorded and checked, %s of %s faults proven.",
-		measure.FormatCount(t.runs), plural(t.runs, "run", "runs"), t.scenarios, plural(t.scenarios, "scenario", "scenarios"),
-		t.seeds, plural(t.seeds, "seed", "seeds"), t.verdicts, measure.FormatCount(t.c.Operations), measure.FormatCount(t.c.FaultsProven), measure.FormatCount(t.c.Faults))
+		measure.FormatCount(t.Runs), plural(t.Runs, "run", "runs"), t.scenarios, plural(t.scenarios, "scenario", "scenarios"),
+		t.seeds, plural(t.seeds, "seed", "seeds"), t.verdicts, measure.FormatCount(t.Operations), measure.FormatCount(t.FaultsProven),
+		measure.FormatCount(t.Faults))
 }
 
 func (t total) tiles() []tile {
 	return []tile{
-		{Value: measure.FormatCount(t.runs), Name: "runs", Note: t.verdicts},
-		{Value: measure.FormatCount(t.c.Operations), Name: "operations", Note: measure.FormatCount(t.c.Cycles) + " lock cycles"},
-		{Value: measure.FormatCount(t.c.Takeovers), Name: "takeovers", Note: measure.FormatCount(t.c.LeasesLost) + " leases lost"},
-		{Value: measure.FormatCount(t.c.StaleRefused), Name: "stale writes refused", Note: "by the sink"},
-		{Value: measure.FormatCount(t.c.UnknownSettled), Name: "unknowns settled", Note: "of " + measure.FormatCount(t.c.Unknowns)},
-		{Value: orphanText(t.orphan), Name: "longest orphan time", Note: "no sign of life until taken over"},
-		{Value: hours(t.took), Name: "of running", Note: "checks included"},
+		{Value: measure.FormatCount(t.Runs), Name: "runs", Note: t.verdicts},
+		{Value: measure.FormatCount(t.Operations), Name: "operations", Note: measure.FormatCount(t.Cycles) + " lock cycles"},
+		{Value: measure.FormatCount(t.Takeovers), Name: "takeovers", Note: measure.FormatCount(t.LeasesLost) + " leases lost"},
+		{Value: measure.FormatCount(t.StaleRefused), Name: "stale writes refused", Note: "by the sink"},
+		{Value: measure.FormatCount(t.UnknownSettled), Name: "unknowns settled", Note: "of " + measure.FormatCount(t.Unknowns)},
+		{Value: orphanText(t.Orphan), Name: "longest orphan time", Note: "no sign of life until taken over"},
+		{Value: hours(t.Took), Name: "of running", Note: "checks included"},
 	}
 }
 
@@ -83,7 +84,7 @@ func (t total) facts() []fact {
 		return nil
 	}
 	const layout = "2006-01-02 15:04 UTC"
-	return []fact{{"First run", t.from.UTC().Format(layout)}, {"Last run", t.to.UTC().Format(layout)}, {"Running", hours(t.took)}}
+	return []fact{{"First run", t.from.UTC().Format(layout)}, {"Last run", t.to.UTC().Format(layout)}, {"Running", hours(t.Took)}}
 }
 
 // commonFacts lists what versions and machines the results name; a value that
@@ -117,29 +118,29 @@ func evidenceTable(md *strings.Builder, sets map[string][]evidence.Result) {
 	if len(sets) == 0 {
 		return
 	}
-	md.WriteString("\n## Evidence\n\nRuns of whole sets of scenarios under many seeds (`make evidence`). `make results` writes a page of each set, with every run: results/evidence/SET.html.\n")
+	md.WriteString("\n## Evidence\n\nRuns of whole sets of scenarios under many seeds (`make evidence`). `make results` writes a page of " +
+		"each set, with every run: results/evidence/SET.html.\n")
 	for _, name := range slices.Sorted(maps.Keys(sets)) {
 		all := sortedResults(sets[name])
 		t := totalOf(all)
-		fmt.Fprintf(md, "\n### Set %s\n\n%s Time: %s. Longest orphan time: %s. Commits: %s.\n\n", cell(name), cell(t.sentence()), hours(t.took), orphanText(t.orphan), cell(strings.Join(evidence.Commits(all), ", ")))
+		fmt.Fprintf(md, "\n### Set %s\n\n%s Time: %s. Longest orphan time: %s. Commits: %s.\n\n", cell(name), cell(t.sentence()),
+			hours(t.Took), orphanText(t.Orphan), cell(strings.Join(evidence.Commits(all), ", ")))
 		var rows [][]string
-		for _, g := range evidenceGroups(all, byLevel) {
+		for _, g := range groups(all, byLevel) {
 			n := totalOf(g)
-			pass := 0
-			for _, r := range g {
-				if r.Verdict == checker.Pass {
-					pass++
-				}
-			}
-			others := verdictsText(slices.DeleteFunc(slices.Clone(g), func(r evidence.Result) bool { return r.Verdict == checker.Pass }))
+			passed := func(r evidence.Result) bool { return r.Verdict == checker.Pass }
+			others := slices.DeleteFunc(slices.Clone(g), passed).verdicts("")
 			if others != "" {
 				others = "**" + others + "**"
 			}
 			rows = append(rows, []string{
-				scenarioName(g[0].Job), g[0].Job.Contention, fmt.Sprint(len(g)), fmt.Sprint(pass), others, fmt.Sprint(n.c.Operations), fmt.Sprint(n.c.Takeovers),
-				fmt.Sprint(n.c.StaleRefused), fmt.Sprintf("%d of %d", n.c.UnknownSettled, n.c.Unknowns), orphanText(n.orphan), measure.FormatDuration(n.took.Round(time.Second)),
+				scenarioName(g[0].Job), g[0].Job.Contention, fmt.Sprint(len(g)), fmt.Sprint(g.count(passed)), others, fmt.Sprint(n.Operations),
+				fmt.Sprint(n.Takeovers),
+				fmt.Sprint(n.StaleRefused), fmt.Sprintf("%d of %d", n.UnknownSettled, n.Unknowns), orphanText(n.Orphan),
+				measure.FormatDuration(n.Took.Round(time.Second)),
 			})
 		}
-		table(md, []string{"Scenario", "Contention", "Runs", "PASS", "Others", "Operations", "Takeovers", "Stale writes refused", "Unknowns settled", "Longest orphan time", "Time"}, rows)
+		table(md, []string{"Scenario", "Contention", "Runs", "PASS", "Others", "Operations", "Takeovers", "Stale writes refused",
+			"Unknowns settled", "Longest orphan time", "Time"}, rows)
 	}
 }

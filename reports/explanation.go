@@ -5,39 +5,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"fencepost/checker"
 	"fencepost/harness/target/system"
-	"fencepost/reports/measure"
 )
-
-// explanationView is why the run is not PASS: one case, and the mistakes that fit.
-type explanationView struct {
-	Lead           string
-	Shown          *causeView // nil: nothing that is known here fits
-	Rivals, Others []causeView
-	Unexplained    []string
-	Lacks          []string
-}
-
-type causeView struct {
-	Statement, Mechanism, Key, Seen, Apart string
-	Weaker                                 bool // others have better evidence
-	Properties                             []propertyLink
-	Evidence                               []string
-	Chain                                  []stepView
-	Logs                                   []logView
-}
-
-type propertyLink struct{ ID, Link string }
-
-type stepView struct{ At, Role, Name, Text, Where, Link string }
-
-type logView struct{ At, Where, Link, Text string }
 
 // roleNames are the roles of a chain's steps as a page shows them.
 var roleNames = map[string]string{
@@ -46,29 +20,36 @@ var roleNames = map[string]string{
 
 // explain looks for the cause of a verdict that is not PASS.
 func (r *run) explain() error {
-	if r.verdict == nil || r.history == nil || r.verdict.Verdict == checker.Pass {
+	if r.Verdict == nil || r.history == nil || r.Verdict.Verdict == checker.Pass {
 		return nil
 	}
-	r.explanation = checker.Explain(r.history, r.verdict, checker.Options{Dir: r.dir})
+	r.explanation = checker.Explain(r.history, r.Verdict, checker.Options{Dir: r.dir})
 	if err := r.explanation.AddLogs(r.dir, r.history); err != nil {
 		return fmt.Errorf("the explanation lacks what the logs say: %w", err)
 	}
 	return nil
 }
 
-// cause is the view, nil if there is nothing to explain.
-func (r *run) cause() *explanationView {
+// causes are the mistakes that fit: one case, and what it may be instead.
+type causes struct {
+	*checker.Explanation
+	Lead           string
+	Shown          *checker.Cause // nil: nothing that is known here fits
+	Rivals, Others []checker.Cause
+}
+
+// Cause is why the run is not PASS, nil if there is nothing to explain.
+func (r *run) Cause() *causes {
 	e := r.explanation
 	if e == nil {
 		return nil
 	}
-	v := &explanationView{Lead: "No mechanism that is known here fits what was found.", Unexplained: sentences(e.Unexplained), Lacks: sentences(e.Lacks)}
+	v := &causes{Explanation: e, Lead: "No mechanism that is known here fits what was found."}
 	if len(e.Causes) == 0 {
 		return v
 	}
 	shown, rivals, others := e.Split()
-	first := r.causeView(shown)
-	v.Shown, v.Rivals, v.Others = &first, r.causeViews(rivals), r.causeViews(others)
+	v.Shown, v.Rivals, v.Others = &shown, rivals, others
 	switch {
 	case len(rivals) > 0:
 		v.Lead = "Several mechanisms fit, and this history cannot tell them apart."
@@ -80,54 +61,14 @@ func (r *run) cause() *explanationView {
 	return v
 }
 
-func (r *run) causeViews(causes []checker.Cause) (out []causeView) {
-	for _, c := range causes {
-		out = append(out, r.causeView(c))
-	}
-	return out
-}
-
-func (r *run) causeView(c checker.Cause) causeView {
-	v := causeView{
-		Statement: sentenceCase(c.Statement), Mechanism: c.Mechanism, Key: c.Key, Weaker: c.Rank > 1, Evidence: sentences(c.Evidence),
-		Apart: sentenceCase(c.Apart), Seen: "seen once",
-	}
-	if c.Count > 1 {
-		v.Seen = fmt.Sprintf("seen %s times", measure.FormatCount(c.Count))
-	}
-	for _, p := range c.Properties {
-		v.Properties = append(v.Properties, propertyLink{p, r.propertyLink(p)})
-	}
-	for _, s := range c.Chain {
-		step := stepView{At: r.clock(s.TS), Role: s.Role, Name: roleNames[s.Role], Text: s.Text}
-		if s.File != "" {
-			step.Link = relative(s.File)
-			step.Where = fmt.Sprintf("%s:%d", filepath.Base(step.Link), s.Line)
-		}
-		v.Chain = append(v.Chain, step)
-	}
-	for _, l := range c.Logs {
-		v.Logs = append(v.Logs, logView{At: fmt.Sprintf("%.3f s", l.At), Where: fmt.Sprintf("%s:%d", strings.TrimPrefix(l.File, "logs/"), l.Line), Link: safeLink(l.File), Text: l.Text})
-	}
-	return v
-}
-
-// propertyLink leads to a property's first violation, or to the table.
-func (r *run) propertyLink(id string) string {
-	for _, p := range r.verdict.Properties {
+// PropertyLink leads to a property's first violation, or to the table.
+func (r *run) PropertyLink(id string) string {
+	for _, p := range r.Verdict.Properties {
 		if p.ID == id && len(p.Violations) > 0 && p.Status != checker.StatusInvalid {
 			return "#" + violationID(id, 0)
 		}
 	}
 	return "#properties"
-}
-
-func sentences(texts []string) []string {
-	var out []string
-	for _, t := range texts {
-		out = append(out, sentenceCase(t))
-	}
-	return out
 }
 
 // ExplainedRun is a kept run of a known-broken variant with what was named for it.
@@ -212,15 +153,20 @@ func PrintExplained(out io.Writer, rows []ExplainedRow) {
 			missing++
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", strings.TrimPrefix(r.System.Name, "broken/"), r.System.Red.Mechanism, r.Runs, r.Named, r.Alone, r.instead())
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", strings.TrimPrefix(r.System.Name, "broken/"), r.System.Red.Mechanism, r.Runs, r.Named,
+			r.Alone, r.instead())
 	}
 	_ = w.Flush()
 	share, variants := NamedShare(rows)
-	fmt.Fprintf(out, "\n%.0f %% of the planted mechanisms are named, over %d variants; %d variants have no kept run that is red as it must be, %d runs are red otherwise\n", 100*share, variants, missing, otherwise)
+	fmt.Fprintf(out, "\n%.0f %% of the planted mechanisms are named, over %d variants; %d variants have no kept run that is red as it must "+
+		"be, %d runs are red otherwise\n", 100*share, variants, missing, otherwise)
 }
 
 func (r ExplainedRow) instead() string {
-	ids := slices.SortedFunc(maps.Keys(r.Instead), func(a, b string) int { return cmp.Or(cmp.Compare(r.Instead[b], r.Instead[a]), cmp.Compare(a, b)) })
+	ids := slices.SortedFunc(maps.Keys(r.Instead), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.Instead[b], r.Instead[a]),
+			cmp.Compare(a, b))
+	})
 	for i, id := range ids {
 		ids[i] = fmt.Sprintf("%s (%d)", id, r.Instead[id])
 	}

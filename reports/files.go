@@ -3,6 +3,7 @@ package reports
 import (
 	"bytes"
 	"encoding/csv"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,7 +39,7 @@ type Report struct {
 	Summary   string            `json:"summary,omitempty"`
 	Counts    checker.Counts    `json:"counts"`
 	Problems  []string          `json:"problems,omitempty"`
-	Latencies []measure.Latency `json:"latencies"`
+	Latencies measure.Latencies `json:"latencies"`
 	Faults    []ReportFault     `json:"faults"`
 	Takeovers []ReportTakeover  `json:"takeovers"`
 	// Explanation is why the run is not PASS; nil if there is nothing to explain.
@@ -57,6 +58,9 @@ type ReportFault struct {
 	Evidence []string `json:"evidence,omitempty"`
 }
 
+// Lasted is for how long it was in force.
+func (f ReportFault) Lasted() time.Duration { return time.Duration((f.To - f.From) * 1e9) }
+
 // ReportTakeover is one takeover; At is in seconds of the run.
 type ReportTakeover struct {
 	Lock      string  `json:"lock"`
@@ -72,16 +76,16 @@ type ReportTakeover struct {
 }
 
 func (r *run) report() Report {
-	a := r.analysis
+	a := r.Analysis
 	out := Report{
-		Version: 1, Info: r.info, Verdict: r.word(), Counts: r.counts(), Problems: r.problems, Latencies: a.Latencies,
+		Version: 1, Info: r.Info, Verdict: r.Word(), Counts: r.counts(), Problems: r.Problems, Latencies: a.Latencies,
 		Faults: []ReportFault{}, Takeovers: []ReportTakeover{}, Explanation: r.explanation,
 	}
 	if out.Latencies == nil {
-		out.Latencies = []measure.Latency{}
+		out.Latencies = measure.Latencies{}
 	}
-	if r.verdict != nil {
-		out.Summary = r.verdict.Summary
+	if r.Verdict != nil {
+		out.Summary = r.Verdict.Summary
 	}
 	for _, f := range a.Faults {
 		rf := ReportFault{
@@ -104,7 +108,7 @@ func (r *run) report() Report {
 	return out
 }
 
-func (r *run) seconds(ts int64) float64 { return round(float64(ts-r.analysis.Start) / 1e9) }
+func (r *run) seconds(ts int64) float64 { return round(float64(ts-r.Analysis.Start) / 1e9) }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
@@ -112,8 +116,9 @@ func ms(d time.Duration) string { return strconv.FormatFloat(millis(d), 'f', 3, 
 
 // operationsCSV has one line an operation, in the order of invocation.
 func (r *run) operationsCSV() ([]byte, error) {
-	rows := [][]string{{"proc", "id", "op", "key", "phase", "start_s", "latency_ms", "outcome", "token", "result", "takeover", "sends", "server_timeout", "error", "file", "line"}}
-	for _, op := range r.analysis.Ops {
+	rows := [][]string{{"proc", "id", "op", "key", "phase", "start_s", "latency_ms", "outcome", "token", "result", "takeover", "sends",
+		"server_timeout", "error", "file", "line"}}
+	for _, op := range r.Analysis.Ops {
 		in, end := op.Invoke, op.End
 		lat, token := "", in.Token
 		if end.TS != 0 {
@@ -125,22 +130,17 @@ func (r *run) operationsCSV() ([]byte, error) {
 		case token == 0 && in.To != nil:
 			token = in.To.Fence
 		}
-		rows = append(rows, []string{
-			in.Proc, strconv.FormatInt(in.ID, 10), string(in.Op), in.Key, r.analysis.Phase(op),
-			strconv.FormatFloat(float64(in.TS-r.analysis.Start)/1e9, 'f', 6, 64), lat, string(op.Outcome),
-			strconv.FormatInt(token, 10), end.Result, strconv.FormatBool(in.Takeover), strconv.Itoa(len(end.Sends)),
-			strconv.FormatBool(end.ServerTimeout), end.Error, relative(in.File), strconv.Itoa(in.Line),
-		})
+		start := strconv.FormatFloat(float64(in.TS-r.Analysis.Start)/1e9, 'f', 6, 64)
+		rows = append(rows, fields(in.Proc, in.ID, in.Op, in.Key, r.Analysis.Phase(op), start, lat, op.Outcome,
+			token, end.Result, in.Takeover, len(end.Sends), end.ServerTimeout, end.Error, relative(in.File), in.Line))
 	}
 	return csvBytes(rows)
 }
 
 func (r *run) latencyCSV() ([]byte, error) {
 	rows := [][]string{{"op", "phase", "ok", "fail", "unknown", "p50_ms", "p95_ms", "p99_ms", "max_ms"}}
-	for _, l := range r.analysis.Latencies {
-		rows = append(rows, []string{
-			string(l.Op), l.Phase, strconv.Itoa(l.OK), strconv.Itoa(l.Fail), strconv.Itoa(l.Unknown), ms(l.P50), ms(l.P95), ms(l.P99), ms(l.Max),
-		})
+	for _, l := range r.Analysis.Latencies {
+		rows = append(rows, fields(l.Op, l.Phase, l.OK, l.Fail, l.Unknown, ms(l.P50), ms(l.P95), ms(l.P99), ms(l.Max)))
 	}
 	return csvBytes(rows)
 }
@@ -148,17 +148,15 @@ func (r *run) latencyCSV() ([]byte, error) {
 // timelineCSV has one line a bucket; latencies are those of the ok operations
 // that ended in it, empty if there were none.
 func (r *run) timelineCSV() ([]byte, error) {
-	t := r.analysis.Timeline
+	t := r.Analysis.Timeline
 	head := []string{"start_s", "seconds", "phase", "cycles", "ok", "fail", "unknown"}
 	for _, l := range t.Ops {
 		head = append(head, string(l.Op)+"_n", string(l.Op)+"_p50_ms", string(l.Op)+"_p99_ms")
 	}
 	rows := [][]string{head}
 	for i, b := range t.Buckets {
-		row := []string{
-			strconv.FormatFloat(float64(b.From-r.analysis.Start)/1e9, 'f', 3, 64), strconv.FormatFloat(b.Seconds, 'f', 3, 64), r.analysis.PhaseAt(b.From),
-			strconv.Itoa(b.Cycles), strconv.Itoa(b.OK), strconv.Itoa(b.Fail), strconv.Itoa(b.Unknown),
-		}
+		start := strconv.FormatFloat(float64(b.From-r.Analysis.Start)/1e9, 'f', 3, 64)
+		row := fields(start, strconv.FormatFloat(b.Seconds, 'f', 3, 64), r.Analysis.PhaseAt(b.From), b.Cycles, b.OK, b.Fail, b.Unknown)
 		for _, l := range t.Ops {
 			c := l.Cuts[i]
 			if c.N == 0 {
@@ -170,6 +168,15 @@ func (r *run) timelineCSV() ([]byte, error) {
 		rows = append(rows, row)
 	}
 	return csvBytes(rows)
+}
+
+// fields are values as they stand in a CSV file.
+func fields(values ...any) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = fmt.Sprint(v)
+	}
+	return out
 }
 
 func csvBytes(rows [][]string) ([]byte, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"golang.org/x/net/html"
 
 	"fencepost/checker"
@@ -33,9 +35,7 @@ func TestIncompleteRuns(t *testing.T) {
 		{"torn verdict.json", func(t *testing.T, dir string) { write(t, dir, rundir.VerdictFile, "{") }, "the verdict cannot be read"},
 		{"malformed history", func(t *testing.T, dir string) { write(t, dir, "history/w1.1.jsonl", "nonsense\n") }, "w1.1.jsonl:1"},
 		{"no history", func(t *testing.T, dir string) {
-			if err := os.RemoveAll(filepath.Join(dir, rundir.HistoryDir)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(filepath.Join(dir, rundir.HistoryDir)))
 		}, "the history cannot be read"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -61,16 +61,12 @@ func TestIncompleteRuns(t *testing.T) {
 
 func remove(t *testing.T, dir, name string) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(dir, name)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(dir, name)))
 }
 
 func write(t *testing.T, dir, name, s string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(s), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, name), []byte(s), 0o644))
 }
 
 func TestNoRun(t *testing.T) {
@@ -82,9 +78,7 @@ func TestNoRun(t *testing.T) {
 		t.Errorf("no directory: %v, want ErrNotExist", err)
 	}
 	file := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o644))
 	if _, err := WriteRun(context.Background(), file); err == nil {
 		t.Error("a file passed for a directory")
 	}
@@ -100,27 +94,23 @@ func TestShortHistories(t *testing.T) {
 	t.Parallel()
 	head := `{"format":"fencepost-history","version":1,"run":"r","proc":"harness","pid":1,"host":"h","boot_id":"b","wall_time":"2025-01-01T00:00:00Z","ts":1,"drift_bound":0.01,"margin_base_ms":100}` + "\n"
 	for name, body := range map[string]string{
-		"header only":  "",
-		"one phase":    `{"ts":5,"proc":"harness","type":"note","op":"phase","phase":"warmup"}` + "\n",
-		"one invoke":   `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n",
-		"one instant":  `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n" + `{"ts":5,"proc":"harness","id":1,"type":"ok","op":"get","key":"r","value":0}` + "\n",
-		"one ns":       `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n" + `{"ts":6,"proc":"harness","id":1,"type":"ok","op":"get","key":"r","value":0}` + "\n",
+		"header only": "",
+		"one phase":   `{"ts":5,"proc":"harness","type":"note","op":"phase","phase":"warmup"}` + "\n",
+		"one invoke":  `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n",
+		"one instant": `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n" +
+			`{"ts":5,"proc":"harness","id":1,"type":"ok","op":"get","key":"r","value":0}` + "\n",
+		"one ns": `{"ts":5,"proc":"harness","id":1,"type":"invoke","op":"get","key":"r"}` + "\n" +
+			`{"ts":6,"proc":"harness","id":1,"type":"ok","op":"get","key":"r","value":0}` + "\n",
 		"a fault only": `{"ts":5,"proc":"harness","type":"note","op":"fault","fault":{"id":"f1","name":"partition","action":"inject"}}` + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if err := os.Mkdir(filepath.Join(dir, rundir.HistoryDir), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(filepath.Join(dir, rundir.HistoryDir), 0o755))
 			write(t, dir, "history/harness.jsonl", head+body)
-			if err := rundir.WriteJSON(filepath.Join(dir, rundir.InfoFile), rundir.Info{Run: "r"}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, rundir.WriteJSON(filepath.Join(dir, rundir.InfoFile), rundir.Info{Run: "r"}))
 			path, err := WriteRun(context.Background(), dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			readPage(t, path).selfContained()
 		})
 	}
@@ -130,24 +120,17 @@ func TestShortHistories(t *testing.T) {
 func TestHostileText(t *testing.T) {
 	t.Parallel()
 	evil := `</script><script>alert(1)</script><img src=x onerror=alert(2)>"'` + "`"
-	dir := makeRun(t, reporttest.Options{Seed: 2, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond, TTL: 4 * time.Second})
+	dir := makeRun(t, reporttest.Options{Seed: 2, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.SinkNoTokenCheck, Locks: 3,
+		Hold: 200 * time.Millisecond, TTL: 4 * time.Second})
 	info, err := rundir.ReadInfo(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	info.Scenario, info.Command, info.Run = evil, evil, evil
 	info.Versions = map[string]string{evil: evil}
-	if err := rundir.WriteJSON(filepath.Join(dir, rundir.InfoFile), info); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rundir.WriteJSON(filepath.Join(dir, rundir.InfoFile), info))
 	var res checker.Result
 	b, err := os.ReadFile(filepath.Join(dir, rundir.VerdictFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &res); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal(b, &res))
 	res.Summary = evil
 	for i := range res.Properties {
 		p := &res.Properties[i]
@@ -161,14 +144,8 @@ func TestHostileText(t *testing.T) {
 			}
 		}
 	}
-	if err := rundir.WriteJSON(filepath.Join(dir, rundir.VerdictFile), res); err != nil {
-		t.Fatal(err)
-	}
-	path, err := WriteRun(context.Background(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := readPage(t, path)
+	must(t, rundir.WriteJSON(filepath.Join(dir, rundir.VerdictFile), res))
+	d := reported(t, dir)
 	d.selfContained()
 	d.each("", func(n *html.Node) {
 		switch {
@@ -192,21 +169,15 @@ func TestCSVAndJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	h, err := history.ReadDir(filepath.Join(dir, rundir.HistoryDir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rows := readCSV(t, filepath.Join(dir, OperationsFile))
 	if want := len(h.Operations()); len(rows)-1 != want {
 		t.Errorf("%s has %d operations, want %d", OperationsFile, len(rows)-1, want)
 	}
 	var rep Report
 	b, err := os.ReadFile(filepath.Join(dir, JSONFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &rep); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal(b, &rep))
 	if rep.Verdict != checker.Pass || len(rep.Faults) != 1 || !rep.Faults[0].Proven || len(rep.Takeovers) == 0 {
 		t.Errorf("report.json: verdict %s, faults %+v, %d takeovers", rep.Verdict, rep.Faults, len(rep.Takeovers))
 	}
@@ -219,9 +190,7 @@ func TestCSVAndJSON(t *testing.T) {
 	col := slices.Index(tl[0], "cycles")
 	for _, r := range tl[1:] {
 		var n int
-		if err := json.Unmarshal([]byte(r[col]), &n); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(r[col]), &n))
 		cycles += n
 	}
 	if cycles != rep.Counts.Cycles {
@@ -232,9 +201,7 @@ func TestCSVAndJSON(t *testing.T) {
 func readCSV(t *testing.T, path string) [][]string {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	r := csv.NewReader(f)
 	var out [][]string
@@ -243,9 +210,42 @@ func readCSV(t *testing.T, path string) [][]string {
 		if errors.Is(err, io.EOF) {
 			return out
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out = append(out, row)
 	}
 }
+
+var samples = flag.String("samples", "", "write sample runs with their reports to this directory, to look at them")
+
+// sampleRuns are the runs that the pages are looked at with.
+var sampleRuns = []reporttest.Options{
+	{Seed: 1, Fault: "pause-worker", Verdict: "PASS", Phase: 12 * time.Second, TTL: 4 * time.Second},
+	{Seed: 2, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Phase: 10 * time.Second,
+		TTL: 4 * time.Second, Hold: 200 * time.Millisecond},
+	{Seed: 3, Fault: "pause-worker", Verdict: "FAIL", Broken: reporttest.TwoHolders, Locks: 3, Phase: 10 * time.Second,
+		TTL: 4 * time.Second, Hold: 200 * time.Millisecond},
+	{Seed: 4, Fault: "pause-worker", Verdict: "INVALID", Unproven: true},
+	{Seed: 5, Fault: "kill-worker", Verdict: "UNKNOWN"},
+	{Seed: 6, Verdict: "PASS", Locks: 1},
+	{Seed: 7, Fault: "lost-replies"},
+	{Seed: 8, Fault: "pause-worker", Verdict: "PASS", Phase: 12 * time.Second, Workers: 8, Clients: 6, Locks: 48},
+}
+
+func TestSamples(t *testing.T) {
+	if *samples == "" {
+		t.Skip("give -samples DIR to write sample reports")
+	}
+	must(t, os.MkdirAll(*samples, 0o755))
+	for _, o := range sampleRuns {
+		dir, err := reporttest.Write(*samples, o)
+		must(t, err)
+		began := time.Now()
+		path, err := WriteRun(context.Background(), dir)
+		must(t, err)
+		st, err := os.Stat(path)
+		must(t, err)
+		t.Logf("%s: %d kB in %s", filepath.Base(dir), st.Size()/1000, time.Since(began).Round(time.Millisecond))
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

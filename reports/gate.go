@@ -68,7 +68,8 @@ func (g GateRun) word() string {
 func (g GateRun) answer() checker.Answer {
 	if g.Result == nil {
 		first, _, _ := strings.Cut(g.Err, "\n")
-		return checker.Answer{What: "the run was not carried out, or not checked: " + strings.TrimRight(first, ":. "), Do: "mend that and run it again (fencepost doctor says what this machine lacks)"}
+		return checker.Answer{What: "the run was not carried out, or not checked: " + strings.TrimRight(first, ":. "),
+			Do: "mend that and run it again (fencepost doctor says what this machine lacks)"}
 	}
 	var e *checker.Explanation
 	if g.Report != nil {
@@ -188,7 +189,8 @@ func (g GateRun) suite() (s junitSuite, took float64) {
 	if i := g.Info; i.Scenario != "" {
 		class += "." + i.Scenario
 		s.Properties = &junitFacts{[]junitFact{
-			{"scenario", i.Scenario}, {"seed", fmt.Sprint(i.Seed)}, {"system", i.System}, {"sink", i.Sink}, {"contention", i.Contention}, {"command", i.Command},
+			{"scenario", i.Scenario}, {"seed", fmt.Sprint(i.Seed)}, {"system", i.System}, {"sink", i.Sink}, {"contention", i.Contention},
+			{"command", i.Command},
 		}}
 		if g.Page != "" {
 			s.Properties.Facts = append(s.Properties.Facts, junitFact{"report", g.Page})
@@ -199,7 +201,8 @@ func (g GateRun) suite() (s junitSuite, took float64) {
 		}
 	}
 	if g.Result == nil {
-		s.Cases = []junitTestCase{{Name: "the run is carried out and checked", Class: class, Time: seconds(took), Error: &junitText{Message: g.answer().Sentence(), Type: "NOT CARRIED OUT", Text: g.Err}}}
+		s.Cases = []junitTestCase{{Name: "the run is carried out and checked", Class: class, Time: seconds(took),
+			Error: &junitText{Message: g.answer().Sentence(), Type: "NOT CARRIED OUT", Text: g.Err}}}
 	} else {
 		answer := g.answer()
 		s.Out = sentenceCase(answer.Sentence())

@@ -25,7 +25,8 @@ func gateRun() GateRun {
 	at := time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC)
 	return GateRun{
 		Name: "run-1", Page: "runs/run-1/report.html",
-		Info: rundir.Info{Scenario: "partition", Seed: 7, System: "core", Contention: "high", Started: at, Ended: at.Add(61500 * time.Millisecond), Command: "make chaos SCENARIO=partition"},
+		Info: rundir.Info{Scenario: "partition", Seed: 7, System: "core", Contention: "high", Started: at,
+			Ended: at.Add(61500 * time.Millisecond), Command: "make chaos SCENARIO=partition"},
 		Result: &checker.Result{
 			Verdict: checker.Fail, Answer: &checker.Answer{What: "the sink took 5 | 4", Because: "w1 was paused", Properties: []string{"P1"}},
 			Properties: []checker.Property{
@@ -35,7 +36,8 @@ func gateRun() GateRun {
 				{ID: "P6", Title: "citations", Status: checker.StatusPass, Checked: 9, Detail: "all of them"},
 				{ID: "P14", Title: "validity", Status: checker.StatusInvalid, Count: 1, Violations: v("fault f1 | not proven")},
 			},
-			Thresholds: []checker.Bound{{Name: "p99 of lock in phase fault", Status: checker.StatusPass, MS: 12, MostMS: 20, Detail: "12.0 ms, of 300 operations; at most 20.0 ms are allowed"}},
+			Thresholds: []checker.Bound{{Name: "p99 of lock in phase fault", Status: checker.StatusPass, MS: 12, MostMS: 20,
+				Detail: "12.0 ms, of 300 operations; at most 20.0 ms are allowed"}},
 		},
 	}
 }
@@ -92,9 +94,7 @@ func (p parsed) check(t *testing.T) {
 func junit(t *testing.T, runs ...GateRun) parsed {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteJUnit(&b, runs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteJUnit(&b, runs))
 	var p parsed
 	if err := xml.Unmarshal(b.Bytes(), &p); err != nil {
 		t.Fatalf("%v\n%s", err, b.String())
@@ -111,7 +111,8 @@ func TestJUnit(t *testing.T) {
 		t.Errorf("%+v", p.Attrs)
 	}
 	run, none := p.Nodes[0], p.Nodes[1]
-	for name, want := range map[string]string{"name": "run-1", "tests": "5", "failures": "1", "errors": "2", "skipped": "1", "time": "61.500", "timestamp": "2025-01-02T03:04:05"} {
+	for name, want := range map[string]string{"name": "run-1", "tests": "5", "failures": "1", "errors": "2", "skipped": "1",
+		"time": "61.500", "timestamp": "2025-01-02T03:04:05"} {
 		if got := run.attr(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
@@ -126,18 +127,21 @@ func TestJUnit(t *testing.T) {
 		}
 	}
 	for id, want := range map[string]struct{ element, typ, message, text string }{
-		"P1": {"failure", "FAIL", "the sink took 5 | 4, because w1 was paused", "token 5 & token 4 \uFFFD\n  history/w1.1.jsonl:7\n2 more"}, "P2": {"error", "UNKNOWN", "no time", ""},
+		"P1": {"failure", "FAIL", "the sink took 5 | 4, because w1 was paused", "token 5 & token 4 \uFFFD\n  history/w1.1.jsonl:7\n2 more"},
+		"P2": {"error", "UNKNOWN", "no time", ""},
 		"P5": {"skipped", "", "no jobs", ""}, "P14": {"error", "INVALID", "fault f1 | not proven", "history/w1.1.jsonl:7"},
 	} {
 		c := cases[id]
-		if len(c.Nodes) != 1 || c.Nodes[0].XMLName.Local != want.element || c.Nodes[0].attr("type") != want.typ || c.Nodes[0].attr("message") != want.message || !strings.Contains(c.Nodes[0].Text, want.text) {
+		if len(c.Nodes) != 1 || c.Nodes[0].XMLName.Local != want.element || c.Nodes[0].attr("type") != want.typ ||
+			c.Nodes[0].attr("message") != want.message || !strings.Contains(c.Nodes[0].Text, want.text) {
 			t.Errorf("%s: %+v, want %+v", id, c, want)
 		}
 	}
 	if len(cases["P6"].Nodes) != 0 || cases["P1"].attr("time") != "1.500" {
 		t.Errorf("%+v", cases)
 	}
-	if none.attr("errors") != "1" || none.attr("tests") != "1" || !strings.HasPrefix(none.Nodes[0].Nodes[0].attr("message"), "the run was not carried out, or not checked: no cluster; mend that") {
+	if none.attr("errors") != "1" || none.attr("tests") != "1" ||
+		!strings.HasPrefix(none.Nodes[0].Nodes[0].attr("message"), "the run was not carried out, or not checked: no cluster; mend that") {
 		t.Errorf("%+v", none)
 	}
 	if p := junit(t); p.attr("tests") != "0" {
@@ -148,24 +152,21 @@ func TestJUnit(t *testing.T) {
 func summaryOf(t *testing.T, runs ...GateRun) string {
 	t.Helper()
 	var b strings.Builder
-	if err := WriteSummary(&b, runs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteSummary(&b, runs))
 	return b.String()
 }
 
 func TestJobSummary(t *testing.T) {
 	t.Parallel()
 	one := summaryOf(t, gateRun())
-	for _, want := range []string{
-		"## fencepost: FAIL", "**partition, high contention, seed 7, system core**", `The sink took 5 \| 4, because w1 was paused.`, "- **P1** token 5", `- **P14** fault f1 \| not proven`,
-		"| P1 | tokens &lt;rise&gt; | **FAIL** | 0 | 3 found |", "| P2 | rows | **UNKNOWN** | 0 | no time |", "| P5 | jobs | n/a | 0 | no jobs |", "| P6 | citations | pass | 9 | all of them |",
-		"| p99 of lock in phase fault | PASS | 12.0 ms, of 300", "[runs/run-1/report.html](runs/run-1/report.html)", "`make chaos SCENARIO=partition`",
-	} {
-		if !strings.Contains(one, want) {
-			t.Errorf("it lacks %q:\n%s", want, one)
-		}
-	}
+	has(t, one,
+		"## fencepost: FAIL", "**partition, high contention, seed 7, system core**", `The sink took 5 \| 4, because w1 was paused.`,
+		"- **P1** token 5", `- **P14** fault f1 \| not proven`,
+		"| P1 | tokens &lt;rise&gt; | **FAIL** | 0 | 3 found |", "| P2 | rows | **UNKNOWN** | 0 | no time |",
+		"| P5 | jobs | n/a | 0 | no jobs |", "| P6 | citations | pass | 9 | all of them |",
+		"| p99 of lock in phase fault | PASS | 12.0 ms, of 300", "[runs/run-1/report.html](runs/run-1/report.html)",
+		"`make chaos SCENARIO=partition`",
+	)
 	if strings.Index(one, "because w1 was paused") > strings.Index(one, "### Properties") {
 		t.Error("the answer does not come first")
 	}
@@ -174,7 +175,8 @@ func TestJobSummary(t *testing.T) {
 	}
 	good := gateRun()
 	good.Name, good.Result = "run-2", &checker.Result{Verdict: checker.Pass, Counts: checker.Counts{Operations: 9, Takeovers: 1, Grants: 2}}
-	for _, want := range []string{"\nNo violation in 9 operations.\n\nExercised:\n\n- 1 takeover of 2 grants\n\nNot exercised:\n\n- faults: none was injected\n"} {
+	for _, want := range []string{"\nNo violation in 9 operations.\n\nExercised:\n\n- 1 takeover of 2 grants\n\nNot exercised:\n\n- faults: " +
+		"none was injected\n"} {
 		if got := summaryOf(t, good); !strings.Contains(got, want) {
 			t.Errorf("a PASS lacks %q:\n%s", want, got)
 		}
@@ -184,16 +186,15 @@ func TestJobSummary(t *testing.T) {
 	if got := summaryOf(t, vacuous); !strings.Contains(got, `The run proves nothing: fault f1 \| not proven; run it again.`) {
 		t.Errorf("an INVALID run lacks what to do:\n%s", got)
 	}
-	if got := junit(t, vacuous).Nodes[0]; got.attr("errors") != "1" || got.Nodes[1].Nodes[0].attr("message") != "the run proves nothing: fault f1 | not proven; run it again" {
+	if got := junit(t, vacuous).Nodes[0]; got.attr("errors") != "1" ||
+		got.Nodes[1].Nodes[0].attr("message") != "the run proves nothing: fault f1 | not proven; run it again" {
 		t.Errorf("%+v", got)
 	}
 	lost := GateRun{Name: "steady", Err: "no cluster"}
 	all := summaryOf(t, good, lost, gateRun())
-	for _, want := range []string{"## fencepost: 1 FAIL, 1 NOT CARRIED OUT, 1 PASS", "| run-2 | PASS | – | 9 |", "| run-1 | FAIL | P1, P2, P14 | 0 |", "| steady | NOT CARRIED OUT |", "The run was not carried out, or not checked: no cluster; mend that and run it again", "```\nno cluster\n```", "## fencepost: FAIL"} {
-		if !strings.Contains(all, want) {
-			t.Errorf("several lack %q:\n%s", want, all)
-		}
-	}
+	has(t, all, "## fencepost: 1 FAIL, 1 NOT CARRIED OUT, 1 PASS", "| run-2 | PASS | – | 9 |", "| run-1 | FAIL | P1, P2, P14 | 0 |",
+		"| steady | NOT CARRIED OUT |", "The run was not carried out, or not checked: no cluster; mend that and run it again",
+		"```\nno cluster\n```", "## fencepost: FAIL")
 	if strings.Contains(all, "No violation") {
 		t.Error("a PASS among several is shown in full")
 	}
@@ -206,9 +207,7 @@ func TestJobSummary(t *testing.T) {
 func TestReadGateRun(t *testing.T) {
 	t.Parallel()
 	dir, err := reporttest.Write(t.TempDir(), reporttest.Options{Seed: 1, Fault: "pause-worker", Verdict: "PASS"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	res := &checker.Result{Verdict: checker.Pass}
 	g, err := ReadGateRun(dir, res)
 	if err != nil || g.Report != nil || g.Page != "" || g.Info.Scenario != "pause-worker" {
@@ -221,14 +220,8 @@ func TestReadGateRun(t *testing.T) {
 		t.Fatalf("%+v, %v", g, err)
 	}
 	got := summaryOf(t, g)
-	for _, want := range []string{"| f1 pause-worker | w2 |", "| yes | the process was in state T", "| lock wait | fault |", "### Counts"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("it lacks %q:\n%s", want, got)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, JSONFile), []byte("{"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	has(t, got, "| f1 pause-worker | w2 |", "| yes | the process was in state T", "| lock wait | fault |", "### Counts")
+	must(t, os.WriteFile(filepath.Join(dir, JSONFile), []byte("{"), 0o644))
 	if _, err := ReadGateRun(dir, res); err == nil || !strings.Contains(err.Error(), JSONFile) {
 		t.Errorf("a torn report: %v", err)
 	}
@@ -248,24 +241,10 @@ func TestThresholdsOnThePage(t *testing.T) {
 	var v checker.Result
 	path := filepath.Join(dir, rundir.VerdictFile)
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal(b, &v))
 	v.Thresholds = []checker.Bound{{Name: "p99 of lock in phase fault", Status: checker.StatusFail, Detail: "30.0 ms, of 300 <operations>"}}
-	if err := rundir.WriteJSON(path, v); err != nil {
-		t.Fatal(err)
-	}
-	page, err := WriteRun(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw := readPage(t, page).raw
-	for _, want := range []string{`<tr class="p-fail"><th scope="row">p99 of lock in phase fault</th>`, "30.0 ms, of 300 &lt;operations&gt;."} {
-		if !strings.Contains(raw, want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
+	must(t, rundir.WriteJSON(path, v))
+	raw := reported(t, dir).raw
+	has(t, raw, `<tr class="p-fail"><th scope="row">p99 of lock in phase fault</th>`, "30.0 ms, of 300 &lt;operations&gt;.")
 }

@@ -21,9 +21,7 @@ import (
 func TestJobRun(t *testing.T) {
 	t.Parallel()
 	a, err := measure.Analyze(&history.History{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct {
 		info       rundir.Info
 		counts     checker.Counts
@@ -32,7 +30,8 @@ func TestJobRun(t *testing.T) {
 		{
 			rundir.Info{Workers: 4, Contention: "medium", Shards: 8, JobRate: 40, TTL: time.Second},
 			checker.Counts{Cycles: 3, LeasesLost: 2, Effects: 7, Jobs: &checker.JobCounts{Completed: 5, Enqueued: 6, Rescued: 1, Starts: 9}},
-			"medium (8 shards)|4 schedulers, 40 jobs/s|5 jobs completed of 6 enqueued|7 effects accepted 9 starts|1 runs rescued, trust lost 2 times", "hold time|lock cycles|leases lost",
+			"medium (8 shards)|4 schedulers, 40 jobs/s|5 jobs completed of 6 enqueued|7 effects accepted 9 starts|1 runs rescued, trust lost " +
+				"2 times", "hold time|lock cycles|leases lost",
 		},
 		{
 			rundir.Info{System: "lock-per-job", Workers: 4, Contention: "medium", Shards: 8, JobRate: 40, TTL: time.Second},
@@ -44,12 +43,12 @@ func TestJobRun(t *testing.T) {
 			checker.Counts{Cycles: 3, LeasesLost: 2}, "high (1 lock)|4 × 3 clients|hold time|3 lock cycles|2 leases lost", "shards|jobs",
 		},
 	} {
-		r := &run{info: c.info, haveInfo: true, analysis: a, verdict: &checker.Result{Counts: c.counts}}
+		r := &run{Info: c.info, haveInfo: true, Analysis: a, Verdict: &checker.Result{Counts: c.counts}}
 		var text []string
-		for _, f := range r.facts() {
+		for _, f := range r.Facts() {
 			text = append(text, f.Name+" "+f.Value)
 		}
-		tiles := r.tiles()
+		tiles := r.Tiles()
 		for _, t := range tiles {
 			text = append(text, t.Value+" "+t.Name+" "+t.Note)
 		}
@@ -75,49 +74,31 @@ func TestJobRun(t *testing.T) {
 func TestDeadProcessIsShownWithItsStack(t *testing.T) {
 	t.Parallel()
 	dir, err := reporttest.Write(t.TempDir(), reporttest.Options{Seed: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h, err := history.ReadDir(filepath.Join(dir, rundir.HistoryDir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	code := 2
-	note, err := json.Marshal(history.Event{TS: h.Events[len(h.Events)-1].TS, Proc: history.Harness, Type: history.Note, Op: history.NoteLife, Details: &history.Details{Life: &history.ProcessLife{
-		Kind: history.LifeWorker, Name: "w2.1", PID: 41, Code: &code, Log: []string{"panic: index <41> out of range", "goroutine 7 [running]:"}, LogFile: "w2.1.log",
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	note, err := json.Marshal(history.Event{TS: h.Events[len(h.Events)-1].TS, Proc: history.Harness, Type: history.Note,
+		Op: history.NoteLife, Details: &history.Details{Life: &history.ProcessLife{
+			Kind: history.LifeWorker, Name: "w2.1", PID: 41, Code: &code,
+			Log: []string{"panic: index <41> out of range", "goroutine 7 [running]:"}, LogFile: "w2.1.log",
+		}}})
+	must(t, err)
 	f, err := os.OpenFile(filepath.Join(dir, rundir.HistoryDir, "harness.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := f.Write(append(note, '\n')); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if h, err = history.ReadDir(filepath.Join(dir, rundir.HistoryDir)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
+	h, err = history.ReadDir(filepath.Join(dir, rundir.HistoryDir))
+	must(t, err)
 	res := checker.Check(t.Context(), h, checker.Options{Dir: dir})
-	if err := rundir.WriteJSON(filepath.Join(dir, rundir.VerdictFile), res); err != nil {
-		t.Fatal(err)
-	}
-	page, err := WriteRun(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := readPage(t, page)
+	must(t, rundir.WriteJSON(filepath.Join(dir, rundir.VerdictFile), res))
+	d := reported(t, dir)
 	d.selfContained()
 	shown := text(d.byID("violation-P18-1"))
-	for _, want := range []string{"ended by itself (exit status 2): nobody had asked it to", "w2.1: exit status 2", "What it printed (w2.1.log)", "panic: index <41> out of range goroutine 7 [running]:"} {
-		if !strings.Contains(shown, want) {
-			t.Errorf("%q is not in: %s", want, shown)
-		}
-	}
+	has(t, shown, "ended by itself (exit status 2): nobody had asked it to", "w2.1: exit status 2", "What it printed (w2.1.log)",
+		"panic: index <41> out of range goroutine 7 [running]:")
 	if cause := text(d.byID("cause")); !strings.Contains(cause, "A process panics while it works") {
 		t.Errorf("the cause is %s", cause)
 	}
@@ -125,33 +106,27 @@ func TestDeadProcessIsShownWithItsStack(t *testing.T) {
 
 func TestRecovery(t *testing.T) {
 	t.Parallel()
-	none := &run{}
-	if v := none.recovery(); v.Orphans != "" || v.Rows != nil {
-		t.Errorf("not checked: %+v", v)
+	const section = "<h3>Recovery</h3>"
+	show := func(verdict *checker.Result) string {
+		t.Helper()
+		info := rundir.Info{Notes: []string{"the nodes are not under control"}}
+		html, err := render("run.html", page{run: &run{Info: info, Verdict: verdict, Analysis: &measure.Analysis{}}})
+		must(t, err)
+		return string(html)
 	}
-	r := &run{verdict: &checker.Result{Recovery: &checker.Recovery{
+	html := show(&checker.Result{Recovery: &checker.Recovery{
 		Orphans: 3, Judged: 2, NotJudged: map[string]int{"nobody waited": 1}, MaxTTL: 1.5, P50TTL: 1.1,
-		Faults: []checker.FaultRecovery{{ID: "f1", Name: "partition", FirstMS: 12, SlowestMS: 3400, SlowestLock: "lock-<7>", Locks: 4}, {ID: "f2", Name: "kill-worker"}},
-	}}}
-	v := r.recovery()
-	for _, want := range []string{"3 grants ended without a release; 2 could", "1.10 TTL (p50), 1.50 TTL at most", "Not judged 1: nobody waited."} {
-		if !strings.Contains(v.Orphans, want) {
-			t.Errorf("%q lacks %q", v.Orphans, want)
+		Faults: []checker.FaultRecovery{{ID: "f1", Name: "partition", FirstMS: 12, SlowestMS: 3400, SlowestLock: "lock-<7>", Locks: 4},
+			{ID: "f2", Name: "kill-worker"}},
+	}})
+	has(t, html,
+		"3 grants ended without a release; 2 could", "1.10 TTL (p50), 1.50 TTL at most", "Not judged 1: nobody waited.",
+		section, `<td class="n">12 ms</td><td class="n">3.4 s</td><td class="mono">lock-&lt;7&gt;</td>`, "none followed",
+		"<li>The nodes are not under control.</li>", // what to know of the cluster,
+	)
+	for _, none := range []*checker.Result{nil, {}, {Recovery: &checker.Recovery{}}} {
+		if strings.Contains(show(none), section) {
+			t.Errorf("a page without recovery has the section: %+v", none)
 		}
-	}
-	if len(v.Rows) != 2 || v.Rows[0].Lock != "lock-<7>" || v.Rows[0].First == v.Rows[0].Slowest || v.Rows[1].First != "none followed" {
-		t.Errorf("%+v", v.Rows)
-	}
-	html, err := render("run.html", page{Recovery: v})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"<h3>Recovery</h3>", "lock-&lt;7&gt;", "none followed"} {
-		if !strings.Contains(string(html), want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
-	if html, err = render("run.html", page{}); err != nil || strings.Contains(string(html), "<h3>Recovery</h3>") {
-		t.Errorf("a page without recovery: %v", err)
 	}
 }

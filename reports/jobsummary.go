@@ -40,7 +40,8 @@ func several(md *strings.Builder, runs []GateRun) {
 		verdicts[g.word()]++
 	}
 	var counts []string
-	for _, word := range []string{string(checker.Fail), "NOT CARRIED OUT", string(checker.Invalid), string(checker.Unknown), string(checker.Pass)} {
+	for _, word := range []string{string(checker.Fail), "NOT CARRIED OUT", string(checker.Invalid), string(checker.Unknown),
+		string(checker.Pass)} {
 		if n := verdicts[word]; n > 0 {
 			counts = append(counts, fmt.Sprintf("%d %s", n, word))
 		}
@@ -190,13 +191,16 @@ func (g GateRun) numbers(md *strings.Builder) {
 			if f.Proven {
 				proven = "yes"
 			}
-			rows = append(rows, []string{f.ID + " " + f.Name, strings.Join(f.Targets, ", "), fmt.Sprintf("%.1f to %.1f s", f.From, f.To), proven, strings.Join(f.Evidence, "; ")})
+			rows = append(rows, []string{f.ID + " " + f.Name, strings.Join(f.Targets, ", "), fmt.Sprintf("%.1f to %.1f s", f.From, f.To), proven,
+				strings.Join(f.Evidence, "; ")})
 		}
 		md.WriteString("\n### Faults\n\n")
 		table(md, []string{"Fault", "Targets", "In force", "Proven", "Evidence"}, rows)
 	}
-	fmt.Fprintf(md, "\n### Counts\n\n%d operations of %d process lives, %d cycles, %d takeovers, %d effects, %d stale writes refused, %d unknown outcomes (%d settled), %d leases lost, %d of %d faults proven.\n",
-		c.Operations, c.Procs, c.Cycles, c.Takeovers, c.Effects, c.StaleRefused, c.Unknowns, c.UnknownSettled, c.LeasesLost, c.FaultsProven, c.Faults)
+	fmt.Fprintf(md, "\n### Counts\n\n%d operations of %d process lives, %d cycles, %d takeovers, %d effects, %d stale writes refused, %d "+
+		"unknown outcomes (%d settled), %d leases lost, %d of %d faults proven.\n",
+		c.Operations, c.Procs, c.Cycles, c.Takeovers, c.Effects, c.StaleRefused, c.Unknowns, c.UnknownSettled, c.LeasesLost, c.FaultsProven,
+		c.Faults)
 	if g.Report == nil || len(g.Report.Latencies) == 0 {
 		return
 	}

@@ -31,16 +31,16 @@ func (e *IncompleteError) Error() string {
 var ErrNoRun = errors.New("not a run's directory (neither run.json nor history/*.jsonl is there)")
 
 // run is what a run's directory holds. What could not be read is zero and named
-// in problems.
+// in Problems. What is exported the page's template asks for.
 type run struct {
 	dir      string
-	info     rundir.Info
+	Info     rundir.Info
 	haveInfo bool
-	verdict  *checker.Result // nil: not checked
+	Verdict  *checker.Result // nil: not checked
 	history  *history.History
 	expect   history.Expect
-	analysis *measure.Analysis
-	problems []string
+	Analysis *measure.Analysis
+	Problems []string
 
 	explanation *checker.Explanation // nil: PASS, not checked, or no history
 }
@@ -62,7 +62,7 @@ func loadRun(dir string) (*run, error) {
 	}
 	for _, err := range []error{infoErr, r.loadVerdict(), histErr, r.explain()} {
 		if err != nil {
-			r.problems = append(r.problems, strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""))
+			r.Problems = append(r.Problems, strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""))
 		}
 	}
 	return r, nil
@@ -76,10 +76,10 @@ func noHistory(dir string) bool {
 func (r *run) loadInfo() error {
 	info, err := rundir.ReadInfo(r.dir)
 	if err != nil {
-		r.info.Run = filepath.Base(r.dir)
+		r.Info.Run = filepath.Base(r.dir)
 		return fmt.Errorf("what was run is not known: %w", err)
 	}
-	r.info, r.haveInfo = info, true
+	r.Info, r.haveInfo = info, true
 	return nil
 }
 
@@ -97,22 +97,22 @@ func (r *run) loadVerdict() error {
 	if err != nil {
 		return fmt.Errorf("the verdict cannot be read (check the run again): %s: %w", rundir.VerdictFile, err)
 	}
-	r.verdict = &v
+	r.Verdict = &v
 	return nil
 }
 
 func (r *run) loadHistory() error {
 	h, err := history.ReadDir(filepath.Join(r.dir, rundir.HistoryDir))
 	if err != nil {
-		r.analysis = &measure.Analysis{}
+		r.Analysis = &measure.Analysis{}
 		return fmt.Errorf("no numbers and no drawings, because the history cannot be read: %w", err)
 	}
 	a, err := measure.Analyze(h)
 	if err != nil {
-		r.analysis = &measure.Analysis{}
+		r.Analysis = &measure.Analysis{}
 		return fmt.Errorf("no numbers and no drawings: %w", err)
 	}
-	r.history, r.analysis = h, a
+	r.history, r.Analysis = h, a
 	for _, e := range h.Events {
 		if e.Op == history.NoteExpect && e.Expect() != nil {
 			r.expect = *e.Expect()
@@ -124,15 +124,15 @@ func (r *run) loadHistory() error {
 // counts are the checker's, or for a run that was not checked those that can be
 // counted without judging.
 func (r *run) counts() checker.Counts {
-	if r.verdict != nil {
-		return r.verdict.Counts
+	if r.Verdict != nil {
+		return r.Verdict.Counts
 	}
 	var c checker.Counts
 	if r.history == nil {
 		return c
 	}
-	c.Events, c.Operations, c.Torn, c.Takeovers = len(r.history.Events), len(r.analysis.Ops), r.history.Torn, len(r.analysis.Takeovers)
-	for _, op := range r.analysis.Ops {
+	c.Events, c.Operations, c.Torn, c.Takeovers = len(r.history.Events), len(r.Analysis.Ops), r.history.Torn, len(r.Analysis.Takeovers)
+	for _, op := range r.Analysis.Ops {
 		switch {
 		case op.Outcome == history.Unknown:
 			c.Unknowns++
@@ -147,7 +147,7 @@ func (r *run) counts() checker.Counts {
 			c.LeasesLost++
 		}
 	}
-	for _, f := range r.analysis.Faults {
+	for _, f := range r.Analysis.Faults {
 		c.Faults++
 		if f.Proven {
 			c.FaultsProven++
@@ -197,8 +197,8 @@ func WriteRun(ctx context.Context, dir string) (path string, err error) {
 	if err := writeFile(path, b); err != nil {
 		return "", err
 	}
-	if len(r.problems) > 0 {
-		return path, &IncompleteError{Dir: dir, Problems: r.problems}
+	if len(r.Problems) > 0 {
+		return path, &IncompleteError{Dir: dir, Problems: r.Problems}
 	}
 	return path, nil
 }

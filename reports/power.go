@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -92,12 +93,7 @@ func Power(systems []system.System, sink string, all []evidence.Result) []PowerR
 			}
 		}
 		row.Commits = evidence.Commits(mine)
-		if len(violations) > 0 {
-			row.Violation = time.Duration(stat.Median(violations))
-		}
-		if len(verdicts) > 0 {
-			row.Verdict = time.Duration(stat.Median(verdicts))
-		}
+		row.Violation, row.Verdict = time.Duration(stat.Median(violations)), time.Duration(stat.Median(verdicts))
 		rows = append(rows, row)
 	}
 	return rows
@@ -109,19 +105,15 @@ func Killed(s system.System, r evidence.Result) bool {
 }
 
 // firedText lists what fired, with in how many of the runs where not in all.
-func (r PowerRow) firedText() string {
-	var ids []string
-	for id := range r.Fired {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+func firedText(n map[string]int, runs int) string {
+	ids := slices.SortedFunc(maps.Keys(n), func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	for i, id := range ids {
-		if n := r.Fired[id]; n < r.Runs {
-			ids[i] = fmt.Sprintf("%s (%d of %d)", id, n, r.Runs)
+		if n[id] < runs {
+			ids[i] = fmt.Sprintf("%s (%d of %d)", id, n[id], runs)
 		}
 	}
 	switch {
-	case r.Runs == 0:
+	case runs == 0:
 		return "–"
 	case len(ids) == 0:
 		return "nothing"
@@ -176,7 +168,7 @@ func PrintPower(out io.Writer, rows []PowerRow) {
 	fmt.Fprintln(w, "\nVARIANT\tSCENARIO\tEXPECTED\tKILLS\tFIRST VIOLATION\tVERDICT\tEFFECTS ALONE\tNAMED\tFIRED")
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%s, %s\t%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\n", r.name(), r.System.Red.Scenario, r.System.Red.Contention, r.expected(),
-			r.kills(), after(r.Violation), after(r.Verdict), r.EndToEnd, r.Runs, r.named(), r.firedText())
+			r.kills(), after(r.Violation), after(r.Verdict), r.EndToEnd, r.Runs, r.named(), firedText(r.Fired, r.Runs))
 	}
 	_ = w.Flush()
 	end, all, ran := masked(rows)
@@ -198,24 +190,24 @@ func powerTables(md *strings.Builder, rows []PowerRow) {
 		md.WriteString("No run of `make power` is kept.\n")
 		return
 	}
-	commits := map[string]bool{}
 	var names []string
 	for _, r := range rows {
-		for _, c := range r.Commits {
-			if !commits[c] {
-				commits[c] = true
-				names = append(names, c)
-			}
-		}
+		names = append(names, r.Commits...)
 	}
 	slices.Sort(names)
-	fmt.Fprintf(md, "Each variant under its directed scenario, from `make power` (fencepost %s). A kill is a run with the verdict and one of the properties expected. First violation and verdict are counted from the begin of the load; medians over the kills. Named: in how many kills the explanation, which knows the history alone, names the planted mechanism first.\n\n", strings.Join(names, ", "))
+	names = slices.Compact(names)
+	fmt.Fprintf(md, "Each variant under its directed scenario, from `make power` (fencepost %s). A kill is a run with the verdict and one of "+
+		"the properties expected. First violation and verdict are counted from the begin of the load; medians over the kills. Named: in how "+
+		"many kills the explanation, which knows the history alone, names the planted mechanism first.\n\n", strings.Join(names, ", "))
 	var cells [][]string
 	for _, r := range rows {
-		cells = append(cells, []string{r.name(), r.System.Red.Scenario + ", " + r.System.Red.Contention, expected(r.System), r.kills(), after(r.Violation), after(r.Verdict), r.named(), r.firedText()})
+		cells = append(cells, []string{r.name(), r.System.Red.Scenario + ", " + r.System.Red.Contention, expected(r.System), r.kills(),
+			after(r.Violation), after(r.Verdict), r.named(), firedText(r.Fired, r.Runs)})
 	}
-	table(md, []string{"Variant", "Scenario, contention", "Must turn red by", "Kills/runs", "First violation", "Verdict", "Named", "What fired"}, cells)
-	fmt.Fprintf(md, "\n**Masking.** In the same runs, what a check of the effects alone (%s: each applied once, none lost, the final value right) would have caught: %d of %d variants in every run, all properties together %d.\n\n", EndToEndProperty, end, ran, all)
+	table(md, []string{"Variant", "Scenario, contention", "Must turn red by", "Kills/runs", "First violation", "Verdict", "Named",
+		"What fired"}, cells)
+	fmt.Fprintf(md, "\n**Masking.** In the same runs, what a check of the effects alone (%s: each applied once, none lost, the final value "+
+		"right) would have caught: %d of %d variants in every run, all properties together %d.\n\n", EndToEndProperty, end, ran, all)
 	cells = nil
 	for _, r := range rows {
 		if r.Runs > 0 {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"fencepost/checker"
-	"fencepost/harness/record/rundir"
 	"fencepost/harness/target/system"
 	"fencepost/reports/evidence"
 	"fencepost/reports/measure"
@@ -45,7 +44,8 @@ type Kept struct {
 func Results(k Kept) (string, error) {
 	all := k.sorted()
 	var md strings.Builder
-	md.WriteString("# Results\n\nGenerated from the files of kept runs; do not edit. How a verdict comes about and what the columns mean: docs/reading-a-report.md.\n")
+	md.WriteString("# Results\n\nGenerated from the files of kept runs; do not edit. How a verdict comes about and what the columns mean: " +
+		"docs/reading-a-report.md.\n")
 	if k.Tree != "" {
 		fmt.Fprintf(&md, "\n%s%s`: the digest of the code that decided these verdicts (docs/evidence.md).\n", treeLine, k.Tree)
 	}
@@ -153,56 +153,49 @@ func (r results) write(md *strings.Builder, whole bool) error {
 
 func contentionRank(c string) int { return slices.Index([]string{"low", "medium", "high"}, c) }
 
-// group is runs of the same kind.
-type group struct {
-	info rundir.Info
-	runs []evidence.Result
-}
+// group is results of the same kind.
+type group []evidence.Result
 
-// groups joins neighbours with the same key; runs are sorted.
-func groups(runs []evidence.Result, key func(rundir.Info) string) []group {
+// groups joins neighbours with the same key.
+func groups(all []evidence.Result, key func(evidence.Result) string) []group {
 	var out []group
-	for _, r := range runs {
-		if n := len(out); n > 0 && key(out[n-1].info) == key(r.Info) {
-			out[n-1].runs = append(out[n-1].runs, r)
-			continue
+	for i, r := range all {
+		if i == 0 || key(all[i-1]) != key(r) {
+			out = append(out, nil)
 		}
-		out = append(out, group{r.Info, []evidence.Result{r}})
+		out[len(out)-1] = append(out[len(out)-1], r)
 	}
 	return out
 }
 
-func (g group) sum(of func(checker.Counts) int) string {
-	n := 0
-	for _, r := range g.runs {
-		n += of(r.Check.Counts)
+func (g group) count(is func(evidence.Result) bool) (n int) {
+	for _, r := range g {
+		if is(r) {
+			n++
+		}
 	}
-	return fmt.Sprint(n)
+	return n
 }
 
 func (g group) seeds() string {
 	var out []string
-	for _, r := range g.runs {
+	for _, r := range g {
 		out = append(out, fmt.Sprint(r.Info.Seed))
 	}
 	return strings.Join(slices.Compact(out), ", ")
 }
 
-// verdicts counts verdicts in the order in which they win; what is not wanted is bold.
+// verdicts counts results by verdict, in the order in which verdicts win: "4 PASS, 1 FAIL".
+// What is not wanted is bold; "" wants nothing.
 func (g group) verdicts(want checker.Verdict) string {
 	var out []string
-	for _, v := range []checker.Verdict{checker.Fail, checker.Invalid, checker.Unknown, checker.Pass} {
-		n := 0
-		for _, r := range g.runs {
-			if r.Verdict == v {
-				n++
-			}
-		}
+	for _, v := range []checker.Verdict{checker.Fail, evidence.Error, checker.Invalid, checker.Unknown, checker.Pass} {
+		n := g.count(func(r evidence.Result) bool { return r.Verdict == v })
 		if n == 0 {
 			continue
 		}
 		s := fmt.Sprintf("%d %s", n, v)
-		if v != want {
+		if want != "" && v != want {
 			s = "**" + s + "**"
 		}
 		out = append(out, s)
@@ -210,22 +203,30 @@ func (g group) verdicts(want checker.Verdict) string {
 	return strings.Join(out, ", ")
 }
 
-// p99 is the median over the runs with the least and the greatest.
-func (g group) p99(of func(evidence.Result) float64, text func(float64) string) string {
+// p99 is over the results that have both.
+func (g group) p99(of func(evidence.Result) float64) stat.Spread {
 	var vs []float64
-	for _, r := range g.runs {
+	for _, r := range g {
 		if r.P99Before > 0 && r.P99During > 0 {
 			vs = append(vs, of(r))
 		}
 	}
-	switch s := stat.SpreadOf(vs); s.N {
+	return stat.SpreadOf(vs)
+}
+
+func before(r evidence.Result) float64 { return float64(r.P99Before) }
+
+func during(r evidence.Result) float64 { return float64(r.P99During) }
+
+// spreadText is the median over the runs with the least and the greatest.
+func spreadText(s stat.Spread, text func(float64) string) string {
+	switch s.N {
 	case 0:
 		return "–"
 	case 1:
 		return text(s.Median)
-	default:
-		return fmt.Sprintf("%s (%s–%s)", text(s.Median), text(s.Min), text(s.Max))
 	}
+	return fmt.Sprintf("%s (%s–%s)", text(s.Median), text(s.Min), text(s.Max))
 }
 
 func durationText(v float64) string { return measure.FormatDuration(time.Duration(v)) }
@@ -263,26 +264,29 @@ func coreTable(md *strings.Builder, runs []evidence.Result, whole bool) {
 		md.WriteString("No run is kept.\n")
 		return
 	}
-	md.WriteString("Sums are over the runs of a row. Latencies are the p99 of waiting for a lock: the median over the runs, in brackets the least and the greatest.\n\n")
+	md.WriteString("Sums are over the runs of a row. Latencies are the p99 of waiting for a lock: the median over the runs, in brackets the " +
+		"least and the greatest.\n\n")
 	var rows [][]string
-	for _, g := range groups(runs, func(i rundir.Info) string {
-		return fmt.Sprint(i.Scenario, "|", i.Contention, "|", i.TTL, "|", i.SystemText())
+	for _, g := range groups(runs, func(r evidence.Result) string {
+		return fmt.Sprint(r.Info.Scenario, "|", r.Info.Contention, "|", r.Info.TTL, "|", r.Info.SystemText())
 	}) {
+		i, t := g[0].Info, totalOf(g)
 		rows = append(rows, []string{
-			g.info.Scenario, g.info.SystemText(), g.info.Contention, measure.FormatDuration(g.info.TTL), fmt.Sprint(len(g.runs)), g.seeds(), g.verdicts(checker.Pass),
-			g.sum(func(c checker.Counts) int { return c.Cycles }), g.sum(func(c checker.Counts) int { return c.Takeovers }),
-			g.sum(func(c checker.Counts) int { return c.StaleRefused }), g.sum(func(c checker.Counts) int { return c.UnknownSettled }),
-			g.p99(func(r evidence.Result) float64 { return float64(r.P99Before) }, durationText), g.p99(func(r evidence.Result) float64 { return float64(r.P99During) }, durationText),
-			g.p99(func(r evidence.Result) float64 { return measure.Ratio(r.P99During, r.P99Before) }, times),
+			i.Scenario, i.SystemText(), i.Contention, measure.FormatDuration(i.TTL), fmt.Sprint(len(g)), g.seeds(), g.verdicts(checker.Pass),
+			fmt.Sprint(t.Cycles), fmt.Sprint(t.Takeovers), fmt.Sprint(t.StaleRefused), fmt.Sprint(t.UnknownSettled),
+			spreadText(g.p99(before), durationText), spreadText(g.p99(during), durationText),
+			spreadText(g.p99(func(r evidence.Result) float64 { return measure.Ratio(r.P99During, r.P99Before) }), times),
 		})
 	}
-	table(md, []string{"Scenario", "System", "Contention", "TTL", "Runs", "Seeds", "Verdicts", "Cycles", "Takeovers", "Stale writes refused", "Unknowns settled", "p99 before", "p99 in fault phase", "Ratio"}, rows)
+	table(md, []string{"Scenario", "System", "Contention", "TTL", "Runs", "Seeds", "Verdicts", "Cycles", "Takeovers",
+		"Stale writes refused", "Unknowns settled", "p99 before", "p99 in fault phase", "Ratio"}, rows)
 }
 
 // brokenTable shows what must catch known-broken variants and what did, and names those
 // that were not run. One that only has runs of make power is in that table.
 func brokenTable(md *strings.Builder, runs []evidence.Result, power []PowerRow, whole bool) {
-	const head = "\n## Known-broken variants\n\nA checker that finds nothing in a broken system proves nothing. Each variant must turn red by one of the properties named; a variant is caught in a run if its verdict is the one expected and one of these properties fired.\n"
+	const head = "\n## Known-broken variants\n\nA checker that finds nothing in a broken system proves nothing. Each variant must turn red " +
+		"by one of the properties named; a variant is caught in a run if its verdict is the one expected and one of these properties fired.\n"
 	var rows [][]string
 	var never []string
 	for _, v := range system.Directed() {
@@ -295,9 +299,10 @@ func brokenTable(md *strings.Builder, runs []evidence.Result, power []PowerRow, 
 			}
 			continue
 		}
-		for _, g := range groups(mine, func(i rundir.Info) string { return i.Scenario + "|" + i.Contention }) {
+		for _, g := range groups(mine, func(r evidence.Result) string { return r.Info.Scenario + "|" + r.Info.Contention }) {
+			i := g[0].Info
 			rows = append(rows, []string{
-				v.Label(), v.About, g.info.Scenario, g.info.Contention, g.seeds(), expected(v), g.verdicts(v.Red.Verdict), g.fired(), g.caught(v),
+				v.Label(), v.About, i.Scenario, i.Contention, g.seeds(), expected(v), g.verdicts(v.Red.Verdict), g.fired(), g.caught(v),
 			})
 		}
 	}
@@ -312,7 +317,8 @@ func brokenTable(md *strings.Builder, runs []evidence.Result, power []PowerRow, 
 		return
 	}
 	md.WriteString("\n")
-	table(md, []string{"Variant", "What is broken", "Scenario", "Contention", "Seeds", "Must turn red by", "Verdicts", "What fired", "Caught"}, rows)
+	table(md, []string{"Variant", "What is broken", "Scenario", "Contention", "Seeds", "Must turn red by", "Verdicts", "What fired",
+		"Caught"}, rows)
 }
 
 func expected(v system.System) string {
@@ -321,35 +327,17 @@ func expected(v system.System) string {
 
 func (g group) fired() string {
 	n := map[string]int{}
-	var ids []string
-	for _, r := range g.runs {
+	for _, r := range g {
 		for _, id := range r.Fired() {
-			if n[id]++; n[id] == 1 {
-				ids = append(ids, id)
-			}
+			n[id]++
 		}
 	}
-	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	for i, id := range ids {
-		if n[id] < len(g.runs) {
-			ids[i] = fmt.Sprintf("%s (%d of %d)", id, n[id], len(g.runs))
-		}
-	}
-	if len(ids) == 0 {
-		return "nothing"
-	}
-	return strings.Join(ids, ", ")
+	return firedText(n, len(g))
 }
 
 func (g group) caught(v system.System) string {
-	n := 0
-	for _, r := range g.runs {
-		hit := slices.ContainsFunc(r.Fired(), func(id string) bool { return slices.Contains(v.Red.Properties, id) })
-		if hit && r.Verdict == v.Red.Verdict {
-			n++
-		}
-	}
-	s := fmt.Sprintf("%d of %d", n, len(g.runs))
+	n := g.count(func(r evidence.Result) bool { return Killed(v, r) })
+	s := fmt.Sprintf("%d of %d", n, len(g))
 	if n == 0 {
 		return "**" + s + "**"
 	}

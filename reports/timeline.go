@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -126,6 +127,16 @@ func varints(n int, f func(i int) int64) []byte {
 	return out
 }
 
+// steps is a column of n numbers, each since the one before.
+func steps(n int, f func(i int) int64) []byte {
+	last := int64(0)
+	return varints(n, func(i int) int64 {
+		before := last
+		last = f(i)
+		return last - before
+	})
+}
+
 // index numbers strings in the order in which they are first asked for.
 type index struct {
 	names []string
@@ -156,22 +167,21 @@ func (x *index) list() []string { return append([]string{}, x.names...) }
 func byNumber(a, b string) int {
 	for a != "" && b != "" {
 		da, db := digits(a), digits(b)
-		if da > 0 && db > 0 {
-			x, errX := strconv.ParseUint(a[:da], 10, 63)
-			y, errY := strconv.ParseUint(b[:db], 10, 63)
-			if errX == nil && errY == nil && x != y {
-				return int(min(max(int64(x)-int64(y), -1), 1))
+		if da == 0 || db == 0 {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
 			}
-			if c := strings.Compare(a[:da], b[:db]); c != 0 {
-				return c
-			}
-			a, b = a[da:], b[db:]
-			continue
+			da, db = 1, 1
 		}
-		if a[0] != b[0] {
-			return int(a[0]) - int(b[0])
+		x, errX := strconv.ParseUint(a[:da], 10, 64)
+		y, errY := strconv.ParseUint(b[:db], 10, 64)
+		if errX == nil && errY == nil && x != y {
+			return cmp.Compare(x, y)
 		}
-		a, b = a[1:], b[1:]
+		if c := strings.Compare(a[:da], b[:db]); c != 0 {
+			return c
+		}
+		a, b = a[da:], b[db:]
 	}
 	return len(a) - len(b)
 }
@@ -182,14 +192,14 @@ func digits(s string) int {
 
 // timeline makes the interactive time line's data; ok is false if there is nothing to draw.
 func (r *run) timeline() (timelineData, bool) {
-	if r.history == nil || r.analysis.End <= r.analysis.Start || len(r.analysis.Ops) == 0 {
+	if r.history == nil || r.Analysis.End <= r.Analysis.Start || len(r.Analysis.Ops) == 0 {
 		return timelineData{}, false
 	}
 	return newTimelineBuilder(r).build(), true
 }
 
 func (b *timelineBuilder) windows(d *timelineData) {
-	a := b.run.analysis
+	a := b.run.Analysis
 	d.Phases, d.Faults = []timelineWindow{}, []timelineWindow{}
 	for _, p := range a.Phases {
 		d.Phases = append(d.Phases, timelineWindow{Name: p.Name, From: b.us(p.From), To: min(b.us(p.To), b.end)})
@@ -217,7 +227,8 @@ func (b *timelineBuilder) marks() []timelineMark {
 		default:
 			continue
 		}
-		m := timelineMark{At: b.us(e.TS), Name: string(e.Op), Proc: e.Proc, Lane: -1, Text: b.run.eventText(e), File: relative(e.File), Line: e.Line}
+		m := timelineMark{At: b.us(e.TS), Name: string(e.Op), Proc: e.Proc, Lane: -1, Text: b.run.eventText(e), File: relative(e.File),
+			Line: e.Line}
 		if e.Op == history.NoteLeaseLost {
 			m.Lane = b.laneOf(e.Key)
 		}
@@ -231,21 +242,16 @@ func (b *timelineBuilder) marks() []timelineMark {
 
 // holds are the holdings, by lane.
 func (b *timelineBuilder) holds(d *timelineData) {
-	gs := slices.Concat(b.run.analysis.Grants, b.run.analysis.Owners)
+	gs := slices.Concat(b.run.Analysis.Grants, b.run.Analysis.Owners)
 	slices.SortStableFunc(gs, func(x, y measure.Grant) int { return b.laneOf(x.Lock) - b.laneOf(y.Lock) })
 	n, ended := len(gs), newIndex()
 	from := func(i int) int64 { return b.us(gs[i].From) }
 	d.Holds = timelineHolds{
 		N:     n,
 		Lane:  uvarints(n, func(i int) int64 { return int64(b.laneOf(gs[i].Lock)) }),
-		Proc:  uvarints(n, func(i int) int64 { return int64(b.procOf(gs[i].Proc)) }),
+		Proc:  uvarints(n, func(i int) int64 { return int64(b.procs.of(gs[i].Proc)) }),
 		Token: uvarints(n, func(i int) int64 { return gs[i].Token }),
-		From: varints(n, func(i int) int64 {
-			if i == 0 {
-				return from(i)
-			}
-			return from(i) - from(i-1)
-		}),
+		From:  steps(n, from),
 		To:    uvarints(n, func(i int) int64 { return max(b.us(gs[i].To)-from(i), 0) }),
 		Row:   varints(n, func(i int) int64 { return b.us(gs[i].RowUntil) - b.us(gs[i].To) }),
 		Ended: uvarints(n, func(i int) int64 { return int64(ended.of(gs[i].EndedBy)) }),
@@ -288,10 +294,10 @@ type timelineEvent struct {
 // violations are those that the page tells, in the same order with the same ids.
 func (b *timelineBuilder) violations() []timelineViolation {
 	out := []timelineViolation{}
-	if b.run.verdict == nil {
+	if b.run.Verdict == nil {
 		return out
 	}
-	for _, p := range b.run.verdict.Properties {
+	for _, p := range b.run.Verdict.Properties {
 		if p.Status == checker.StatusInvalid {
 			continue
 		}

@@ -42,17 +42,13 @@ func column(t *testing.T, b []byte, n int, signed bool) []int64 {
 func pageTimeline(t *testing.T, dir string) timelineData {
 	t.Helper()
 	path, err := WriteRun(context.Background(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var d timelineData
 	found := false
 	readPage(t, path).each("script", func(n *html.Node) {
 		if attrOf(n, "id") == "tl-data" {
 			found = true
-			if err := json.Unmarshal([]byte(n.FirstChild.Data), &d); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(n.FirstChild.Data), &d))
 		}
 	})
 	if !found {
@@ -67,20 +63,17 @@ func TestTimelineHasTheHistory(t *testing.T) {
 	dir := makeRun(t, reporttest.Options{Seed: 1, Fault: "pause-worker", Verdict: "PASS", Locks: 3})
 	d := pageTimeline(t, dir)
 	h, err := history.ReadDir(filepath.Join(dir, "history"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a, err := measure.Analyze(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a.Ops = slices.DeleteFunc(a.Ops, func(op history.Operation) bool { return op.Invoke.TS > a.End }) // read after the run
 	n := len(a.Ops)
 	if d.Ops.N != n || n == 0 {
 		t.Fatalf("%d operations, want %d", d.Ops.N, n)
 	}
 	u := func(b []byte) []int64 { return column(t, b, n, false) }
-	at, dur, kind, outcome, proc, lane := column(t, d.Ops.At, n, true), u(d.Ops.Dur), u(d.Ops.Kind), u(d.Ops.Outcome), u(d.Ops.Proc), u(d.Ops.Lane)
+	at, dur, kind, outcome, proc, lane := column(t, d.Ops.At, n, true), u(d.Ops.Dur), u(d.Ops.Kind), u(d.Ops.Outcome), u(d.Ops.Proc),
+		u(d.Ops.Lane)
 	line, end, token := column(t, d.Ops.Line, n, true), u(d.Ops.EndLine), u(d.Ops.Token)
 	lines, now := map[int]int64{}, int64(0)
 	for i, op := range a.Ops {
@@ -92,9 +85,11 @@ func TestTimelineHasTheHistory(t *testing.T) {
 			t.Fatalf("operation %d begins at %d µs, want %d", i, got, want)
 		}
 		if d.Procs[proc[i]].Name != in.Proc || d.Files[file] != relative(in.File) || lines[file] != int64(in.Line) {
-			t.Fatalf("operation %d is %s's at %s:%d, want %s's at %s:%d", i, d.Procs[proc[i]].Name, d.Files[file], lines[file], in.Proc, relative(in.File), in.Line)
+			t.Fatalf("operation %d is %s's at %s:%d, want %s's at %s:%d", i, d.Procs[proc[i]].Name, d.Files[file], lines[file], in.Proc,
+				relative(in.File), in.Line)
 		}
-		if d.Kinds[kind[i]].Name != measure.OpTitle(in.Op) || []history.Type{history.OK, history.Fail, history.Unknown}[outcome[i]] != op.Outcome {
+		if d.Kinds[kind[i]].Name != measure.OpTitle(in.Op) || []history.Type{history.OK, history.Fail,
+			history.Unknown}[outcome[i]] != op.Outcome {
 			t.Fatalf("operation %d is %s %d, want %s %s", i, d.Kinds[kind[i]].Name, outcome[i], in.Op, op.Outcome)
 		}
 		if (dur[i] == 0) != (op.End.TS == 0) || (end[i] == 0) != (op.End.TS == 0) {
@@ -119,7 +114,8 @@ func TestTimelineHasTheHistory(t *testing.T) {
 // TestTimelineViolations: each points at the page's element that tells it and at its operations.
 func TestTimelineViolations(t *testing.T) {
 	t.Parallel()
-	dir := makeRun(t, reporttest.Options{Seed: 2, Fault: "pause-worker", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond, TTL: 4 * time.Second, Verdict: "FAIL"})
+	dir := makeRun(t, reporttest.Options{Seed: 2, Fault: "pause-worker", Broken: reporttest.SinkNoTokenCheck, Locks: 3,
+		Hold: 200 * time.Millisecond, TTL: 4 * time.Second, Verdict: "FAIL"})
 	d := pageTimeline(t, dir)
 	if len(d.Found) == 0 {
 		t.Fatal("no violation in the time line")
@@ -146,9 +142,7 @@ func TestTimelineViolations(t *testing.T) {
 func TestTimelineOfJobs(t *testing.T) {
 	t.Parallel()
 	dir, err := reporttest.WriteJobs(t.TempDir(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := pageTimeline(t, dir)
 	if d.Noun != "shard" || strings.Join(d.Lanes, " ") != "shard/jobs/0 shard/jobs/1 shard/jobs/2 shard/jobs/3" {
 		t.Errorf("lanes: %s %v", d.Noun, d.Lanes)

@@ -3,6 +3,7 @@ package reports
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,28 +29,24 @@ type timelineBuilder struct {
 	kinds *index
 
 	issuer map[string]string // by resource
-	gone   map[string]int64  // when a process life ended
 	at     map[string]int    // place among ops, by life and line of the invoke and of the end
 }
 
 func newTimelineBuilder(r *run) *timelineBuilder {
 	b := &timelineBuilder{
 		run: r, lanes: newIndex(), procs: newIndex(), files: newIndex(), names: newIndex(), says: newIndex(""), kinds: newIndex(),
-		issuer: map[string]string{}, gone: map[string]int64{}, at: map[string]int{},
+		issuer: map[string]string{}, at: map[string]int{},
 	}
 	for _, e := range r.history.Events {
 		if e.Issuer != "" && e.Key != "" && e.Type == history.Invoke {
 			b.issuer[e.Key] = e.Issuer
-		}
-		if e.Type == history.Note && (e.Op == history.NoteCrash || e.Op == history.NoteExit) {
-			b.gone[history.Life(e.Proc)] = e.TS
 		}
 	}
 	return b
 }
 
 // us is an instant in µs of the run.
-func (b *timelineBuilder) us(ts int64) int64 { return (ts - b.run.analysis.Start) / 1000 }
+func (b *timelineBuilder) us(ts int64) int64 { return (ts - b.run.Analysis.Start) / 1000 }
 
 func (b *timelineBuilder) laneOf(name string) int {
 	if i, ok := b.lanes.at[name]; ok {
@@ -57,8 +54,6 @@ func (b *timelineBuilder) laneOf(name string) int {
 	}
 	return -1
 }
-
-func (b *timelineBuilder) procOf(name string) int { return b.procs.of(name) }
 
 // row is the fenced row that an operation is about: what its token is of.
 func (b *timelineBuilder) row(e history.Event) string {
@@ -81,7 +76,7 @@ func (b *timelineBuilder) build() timelineData {
 	d := timelineData{
 		End: b.end, Noun: "lock", Lanes: b.lanes.list(), Left: left, Kinds: []timelineKind{},
 	}
-	if len(b.run.analysis.Owners) > 0 {
+	if len(b.run.Analysis.Owners) > 0 {
 		d.Noun = "shard"
 	}
 	b.holds(&d)
@@ -91,7 +86,7 @@ func (b *timelineBuilder) build() timelineData {
 	for i, k := range b.kinds.names {
 		op := history.Op(k)
 		d.Kinds = append(d.Kinds, timelineKind{Name: measure.OpTitle(op), About: measure.OpAbout(op), Off: calls[op]})
-		if h, _, ok := b.run.analysis.Headline(); ok && h.Op == op {
+		if h, _, ok := b.run.Analysis.Latencies.Headline(); ok && h.Op == op {
 			d.Headline = i
 		}
 	}
@@ -103,7 +98,7 @@ func (b *timelineBuilder) build() timelineData {
 
 // collect chooses the operations and the axis's end. What it leaves out it says.
 func (b *timelineBuilder) collect() (left string) {
-	a := b.run.analysis
+	a := b.run.Analysis
 	last := b.last()
 	for _, op := range slices.Concat(a.Ops, b.runs()) {
 		if op.End.TS != 0 && op.End.TS < a.Start || op.Invoke.TS > last {
@@ -118,7 +113,8 @@ func (b *timelineBuilder) collect() (left string) {
 			return op.Outcome == history.OK && op.Invoke.Op != history.OpAcquire && op.Invoke.Op != history.OpTake
 		})
 		b.ops = b.ops[:min(len(b.ops), maxTimelineOps)]
-		left = fmt.Sprintf("The run has %s operations, too many to draw: those that ended ok are left out, but for grants. operations.csv has all.", measure.FormatCount(n))
+		left = fmt.Sprintf("The run has %s operations, too many to draw: those that ended ok are left out, but for grants. operations.csv "+
+			"has all.", measure.FormatCount(n))
 	}
 	slices.SortStableFunc(b.ops, func(x, y history.Operation) int { return cmp.Compare(x.Invoke.TS, y.Invoke.TS) })
 	return left
@@ -126,11 +122,11 @@ func (b *timelineBuilder) collect() (left string) {
 
 // last is the axis's end: the run's, unless a violation has a later event.
 func (b *timelineBuilder) last() int64 {
-	last := b.run.analysis.End
-	if b.run.verdict == nil {
+	last := b.run.Analysis.End
+	if b.run.Verdict == nil {
 		return last
 	}
-	for _, p := range b.run.verdict.Properties {
+	for _, p := range b.run.Verdict.Properties {
 		for _, v := range p.Violations {
 			if p.Status != checker.StatusInvalid {
 				_, to := window(v)
@@ -180,17 +176,12 @@ func (b *timelineBuilder) number() {
 	for _, op := range b.ops {
 		rows[b.row(op.Invoke)], procs[op.Invoke.Proc], kinds[string(op.Invoke.Op)] = true, true, true
 	}
-	for _, g := range slices.Concat(b.run.analysis.Grants, b.run.analysis.Owners) {
+	for _, g := range slices.Concat(b.run.Analysis.Grants, b.run.Analysis.Owners) {
 		rows[g.Lock], procs[g.Proc] = true, true
 	}
 	delete(rows, "")
 	fill := func(x *index, set map[string]bool, compare func(a, b string) int) {
-		var names []string
-		for n := range set {
-			names = append(names, n)
-		}
-		slices.SortFunc(names, compare)
-		for _, n := range names {
+		for _, n := range slices.SortedFunc(maps.Keys(set), compare) {
 			x.of(n)
 		}
 	}
@@ -211,13 +202,8 @@ func (b *timelineBuilder) columns(d *timelineData) {
 		}
 	}
 	d.Ops = timelineOps{
-		N: n,
-		At: varints(n, func(i int) int64 {
-			if i == 0 {
-				return b.us(in(i).TS)
-			}
-			return b.us(in(i).TS) - b.us(in(i-1).TS)
-		}),
+		N:  n,
+		At: steps(n, func(i int) int64 { return b.us(in(i).TS) }),
 		Dur: uvarints(n, func(i int) int64 {
 			if b.ops[i].End.TS == 0 {
 				return 0
@@ -225,8 +211,8 @@ func (b *timelineBuilder) columns(d *timelineData) {
 			return b.us(b.ops[i].End.TS) - b.us(in(i).TS) + 1
 		}),
 		Kind:    uvarints(n, func(i int) int64 { return int64(b.kinds.of(string(in(i).Op))) }),
-		Outcome: uvarints(n, func(i int) int64 { return outcomeNumber(b.ops[i].Outcome) }),
-		Proc:    uvarints(n, func(i int) int64 { return int64(b.procOf(in(i).Proc)) }),
+		Outcome: uvarints(n, func(i int) int64 { return int64(slices.Index(outcomes, b.ops[i].Outcome)) }),
+		Proc:    uvarints(n, func(i int) int64 { return int64(b.procs.of(in(i).Proc)) }),
 		Lane:    uvarints(n, func(i int) int64 { return int64(b.laneOf(b.row(in(i))) + 1) }),
 		Name: uvarints(n, func(i int) int64 {
 			if key := in(i).Key; key != "" && key != b.row(in(i)) {
@@ -248,15 +234,8 @@ func (b *timelineBuilder) columns(d *timelineData) {
 
 func place(e history.Event) string { return fmt.Sprintf("%s:%d", relative(e.File), e.Line) }
 
-func outcomeNumber(t history.Type) int64 {
-	switch t {
-	case history.OK:
-		return 0
-	case history.Fail:
-		return 1
-	}
-	return 2
-}
+// outcomes are numbered in this order.
+var outcomes = []history.Type{history.OK, history.Fail, history.Unknown}
 
 // tokenOf is the token that an operation is about: what it shows, sets, or gives back.
 func tokenOf(op history.Operation) int64 {

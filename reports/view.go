@@ -2,7 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"html/template"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,65 +9,11 @@ import (
 	"time"
 
 	"fencepost/checker"
+	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/target/system"
-	"fencepost/reports/chart"
 	"fencepost/reports/measure"
 )
-
-// page is what the template of a run's report shows. All text in it is plain;
-// the template escapes it.
-type page struct {
-	head
-	Title      string
-	Run        string
-	Verdict    verdictWord
-	Answer     answerView
-	Problems   []string
-	Ended      string // why the run ended early
-	Facts      []fact
-	Tiles      []tile
-	Notes      []string // what weakens the verdict, of a cluster that is not the harness's own
-	Why, Todo  []string
-	Command    string
-	Properties []propertyView
-	Cause      *explanationView // nil: there is nothing to explain
-	Violations []violationView
-	Strip      template.HTML
-	Latencies  []chart.Curves
-	Takeovers  []takeoverView
-	MoreTakes  int
-	Thresholds []thresholdView
-	Table      []opView
-	Headers    []string
-	Slowest    []slowView
-	Faults     []faultView
-	Recovery   recoveryView
-	Versions   []fact
-	Machine    []fact
-	Files      []fileView
-	Logs       []fileView
-	// Interactive is the time line that scripts draw; nil: there is nothing to draw.
-	Interactive *timelineData
-	Jumps       []jump // from the verdict to the violations
-	Short       string // why there are no charts, "" if there are
-}
-
-// answerView is the answer as the verdict's card shows it.
-type answerView struct {
-	Sentence                string
-	Mistakes                int // how many fit equally well; 0: one does, or none
-	Exercised, NotExercised []string
-}
-
-func (r *run) answerView() answerView {
-	a := r.answer()
-	v := answerView{Sentence: sentenceCase(a.Sentence()), Exercised: sentences(a.Exercised), NotExercised: sentences(a.NotExercised)}
-	if len(a.Mechanisms) > 1 {
-		v.Mistakes = len(a.Mechanisms)
-	}
-	return v
-}
 
 type fact struct{ Name, Value string }
 
@@ -84,8 +29,9 @@ func orNone(s string) string {
 	return s
 }
 
-func (r *run) facts() []fact {
-	i := r.info
+// Facts are what the run was told.
+func (r *run) Facts() []fact {
+	i := r.Info
 	if !r.haveInfo {
 		return nil
 	}
@@ -103,18 +49,24 @@ func (r *run) facts() []fact {
 	if i.Sink != "" { // older runs do not say
 		out = append(out, fact{"sink", i.Sink})
 	}
-	out = append(out, fact{"cluster", orNone(i.Cluster)}, fact{"contention", contention(i)}, fact{"workers", workers(i)}, fact{"lease TTL", ms(i.TTL)})
+	out = append(out, fact{"cluster", orNone(i.Cluster)}, fact{"contention", contention(i)}, fact{"workers", workers(i)},
+		fact{"lease TTL", ms(i.TTL)})
 	if i.Shards == 0 {
 		out = append(out, fact{"hold time", ms(i.Hold)})
 	}
-	if !i.Started.IsZero() {
-		v := i.Started.UTC().Format("2006-01-02 15:04:05 UTC")
-		if d := i.Ended.Sub(i.Started); !i.Ended.IsZero() && d > 0 {
-			v += ", " + measure.FormatDuration(d.Round(time.Second))
-		}
-		out = append(out, fact{"started", v})
+	return append(out, startedFact(i.Started, i.Ended)...)
+}
+
+// startedFact says when something began and how long it took, as far as that is known.
+func startedFact(started, ended time.Time) []fact {
+	if started.IsZero() {
+		return nil
 	}
-	return out
+	v := started.UTC().Format("2006-01-02 15:04:05 UTC")
+	if d := ended.Sub(started); !ended.IsZero() && d > 0 {
+		v += ", " + measure.FormatDuration(d.Round(time.Second))
+	}
+	return []fact{{"started", v}}
 }
 
 func contention(i rundir.Info) string {
@@ -141,37 +93,41 @@ func workers(i rundir.Info) string {
 	return fmt.Sprintf("%d × %d %s", i.Workers, i.Clients, plural(i.Clients, "client", "clients"))
 }
 
-func (r *run) tiles() []tile {
-	c := r.counts()
-	unknown := tile{Value: measure.FormatCount(c.Unknowns), Name: "unknown outcomes", Note: "not checked, so none decided"}
-	if r.verdict != nil {
-		unknown = tile{Value: measure.FormatCount(c.UnknownSettled), Name: "unknowns settled", Note: fmt.Sprintf("of %s, by the final rows", measure.FormatCount(c.Unknowns))}
+// Tiles are the key numbers.
+func (r *run) Tiles() []tile {
+	c, count := r.counts(), measure.FormatCount[int]
+	unknown := tile{Value: count(c.Unknowns), Name: "unknown outcomes", Note: "not checked, so none decided"}
+	if r.Verdict != nil {
+		unknown = tile{Value: count(c.UnknownSettled), Name: "unknowns settled", Note: fmt.Sprintf("of %s, by the final rows", count(c.Unknowns))}
 	}
 	out := []tile{
-		{Value: measure.FormatCount(c.Cycles), Name: "lock cycles", Note: fmt.Sprintf("%s operations", measure.FormatCount(c.Operations))},
-		{Value: measure.FormatCount(c.Takeovers), Name: "takeovers", Note: fmt.Sprintf("of %s grants", measure.FormatCount(max(c.Grants, len(r.analysis.Grants))))},
-		{Value: measure.FormatCount(c.StaleRefused), Name: "stale writes refused", Note: "by their fencing token"},
+		{Value: count(c.Cycles), Name: "lock cycles", Note: fmt.Sprintf("%s operations", count(c.Operations))},
+		{Value: count(c.Takeovers), Name: "takeovers", Note: fmt.Sprintf("of %s grants", count(max(c.Grants, len(r.Analysis.Grants))))},
+		{Value: count(c.StaleRefused), Name: "stale writes refused", Note: "by their fencing token"},
 		unknown,
-		{Value: measure.FormatCount(c.LeasesLost), Name: "leases lost", Note: "before their release"},
+		{Value: count(c.LeasesLost), Name: "leases lost", Note: "before their release"},
 		{Value: fmt.Sprintf("%d/%d", c.FaultsProven, c.Faults), Name: "faults proven", Note: "to have taken hold"},
 	}
 	if n := c.Jobs; n != nil {
-		out[0] = tile{Value: measure.FormatCount(n.Completed), Name: "jobs completed", Note: fmt.Sprintf("of %s enqueued, %s retried, %s dead", measure.FormatCount(n.Enqueued), measure.FormatCount(n.Retried), measure.FormatCount(n.DLQ))}
-		if r.info.System != system.LockPerJob { // it has no shards
-			out[1].Note = fmt.Sprintf("of shards; %s runs rescued, trust lost %s times", measure.FormatCount(n.Rescued), measure.FormatCount(c.LeasesLost))
+		out[0] = tile{Value: count(n.Completed), Name: "jobs completed",
+			Note: fmt.Sprintf("of %s enqueued, %s retried, %s dead", count(n.Enqueued), count(n.Retried), count(n.DLQ))}
+		if r.Info.System != system.LockPerJob { // it has no shards
+			out[1].Note = fmt.Sprintf("of shards; %s runs rescued, trust lost %s times", count(n.Rescued), count(c.LeasesLost))
 		}
 		out = slices.Delete(out, 4, 5) // leases lost
-		out = slices.Insert(out, 1, tile{Value: measure.FormatCount(c.Effects), Name: "effects accepted", Note: fmt.Sprintf("%s starts, %s at once with another", measure.FormatCount(n.Starts), measure.FormatCount(n.Overlaps))})
+		out = slices.Insert(out, 1, tile{Value: count(c.Effects), Name: "effects accepted",
+			Note: fmt.Sprintf("%s starts, %s at once with another", count(n.Starts), count(n.Overlaps))})
 	}
 	if n := c.Orders; n != nil {
-		out = slices.Insert(out, 2, tile{Value: measure.FormatCount(n.Shipped), Name: "orders paid and shipped", Note: fmt.Sprintf("of %s placed; %s rejected, %s cancelled", measure.FormatCount(n.Placed), measure.FormatCount(n.Rejected), measure.FormatCount(n.Cancelled))})
+		out = slices.Insert(out, 2, tile{Value: count(n.Shipped), Name: "orders paid and shipped",
+			Note: fmt.Sprintf("of %s placed; %s rejected, %s cancelled", count(n.Placed), count(n.Rejected), count(n.Cancelled))})
 	}
-	if b, f, ok := r.analysis.Headline(); ok {
+	if b, f, ok := r.Analysis.Latencies.Headline(); ok {
 		note := "before → fault phase, " + times(measure.Ratio(f.P99, b.P99))
-		if len(r.analysis.Faults) == 0 {
+		if len(r.Analysis.Faults) == 0 {
 			note = "before → fault phase (no faults)"
 		}
-		if r.verdict != nil && r.verdict.Cold != "" {
+		if r.Verdict != nil && r.Verdict.Cold != "" {
 			note = "before → fault phase; no ratio: the baseline was not warm"
 		}
 		out = append(out, tile{
@@ -182,39 +138,23 @@ func (r *run) tiles() []tile {
 	return out
 }
 
-type propertyView struct {
-	ID, Title, Detail string
-	Status            verdictWord
-	Checked, Count    string
-	Link              string
-	Encodings         []fact
-	Visualization     string
-	Millis            string
-}
-
-func (r *run) properties() []propertyView {
-	if r.verdict == nil {
+// Properties are those of the verdict.
+func (r *run) Properties() []checker.Property {
+	if r.Verdict == nil {
 		return nil
 	}
-	var out []propertyView
-	for _, p := range r.verdict.Properties {
-		v := propertyView{
-			ID: p.ID, Title: p.Title, Detail: p.Detail, Status: statusWord(p.Status), Checked: measure.FormatCount(p.Checked), Count: measure.FormatCount(p.Count),
-			Visualization: safeLink(p.Visualization), Millis: measure.FormatDuration(time.Duration(p.Millis * float64(time.Millisecond)).Round(10 * time.Microsecond)),
-		}
-		switch {
-		case p.Status == checker.StatusInvalid && len(r.why()) > 0:
-			v.Link = "#why"
-		case len(p.Violations) > 0 && p.Status != checker.StatusInvalid:
-			v.Link = "#" + violationID(p.ID, 0)
-		}
-		for name, res := range p.Encodings {
-			v.Encodings = append(v.Encodings, fact{name, res})
-		}
-		slices.SortFunc(v.Encodings, func(a, b fact) int { return strings.Compare(a.Name, b.Name) })
-		out = append(out, v)
+	return r.Verdict.Properties
+}
+
+// Link leads to what is told of a property, "" if that is nothing.
+func (r *run) Link(p checker.Property) string {
+	switch {
+	case p.Status == checker.StatusInvalid && len(r.Why()) > 0:
+		return "#why"
+	case len(p.Violations) > 0 && p.Status != checker.StatusInvalid:
+		return "#" + violationID(p.ID, 0)
 	}
-	return out
+	return ""
 }
 
 // safeLink keeps a path within the run's directory, "" for anything else.
@@ -229,96 +169,33 @@ func violationID(property string, i int) string {
 	return fmt.Sprintf("violation-%s-%d", property, i+1)
 }
 
-type thresholdView struct {
-	Name, Detail string
-	Status       verdictWord
-}
-
-func (r *run) thresholds() (out []thresholdView) {
-	if r.verdict == nil {
-		return nil
-	}
-	for _, b := range r.verdict.Thresholds {
-		out = append(out, thresholdView{b.Name, sentenceCase(b.Detail), statusWord(b.Status)})
-	}
-	return out
-}
-
-type takeoverView struct {
-	At, Lock, From, FromToken, Ended, To, ToToken, Idle, TTLs string
-}
-
 // maxTakeovers bounds the table; report.json has all.
 const maxTakeovers = 25
 
-func (r *run) takeovers() (out []takeoverView, more int) {
-	a := r.analysis
-	for i, t := range a.Takeovers {
-		if i == maxTakeovers {
-			return out, len(a.Takeovers) - i
-		}
-		v := takeoverView{
-			At: r.clock(t.Grant.From), Lock: t.Grant.Lock, To: t.Grant.Proc, ToToken: fmt.Sprint(t.Grant.Token),
-			From: "not in the history", FromToken: "–", Ended: "–", Idle: "–", TTLs: "–",
-		}
-		if p := t.From; p != nil {
-			v.From, v.FromToken, v.Ended, v.Idle = p.Proc, fmt.Sprint(p.Token), p.EndedBy, measure.FormatDuration(t.Idle)
-			if p.TTL > 0 {
-				v.TTLs = fmt.Sprintf("%.2f", float64(t.Idle)/float64(p.TTL))
-			}
-		}
-		out = append(out, v)
-	}
-	return out, 0
+// Takeovers are the first ones.
+func (r *run) Takeovers() []measure.Takeover {
+	return r.Analysis.Takeovers[:min(len(r.Analysis.Takeovers), maxTakeovers)]
 }
 
-// clock writes an instant as seconds of the run.
-func (r *run) clock(ts int64) string {
-	return fmt.Sprintf("%.3f s", float64(ts-r.analysis.Start)/1e9)
+// MoreTakeovers is how many follow them.
+func (r *run) MoreTakeovers() int { return len(r.Analysis.Takeovers) - len(r.Takeovers()) }
+
+// Clock writes an instant as seconds of the run.
+func (r *run) Clock(ts int64) string {
+	return fmt.Sprintf("%.3f s", float64(ts-r.Analysis.Start)/1e9)
 }
 
-type faultView struct {
-	ID, Name, Targets, Trigger, Window, Lasted string
-	Status                                     verdictWord
-	Evidence                                   []string
-	Color                                      template.CSS
-}
-
-func (r *run) faults() []faultView {
-	var out []faultView
-	var have []string
-	for _, f := range r.analysis.Faults {
-		have = append(have, f.Fault.ID)
-		v := faultView{
-			ID: f.Fault.ID, Name: f.Fault.Name, Targets: strings.Join(f.Fault.Targets, ", "), Trigger: f.Fault.Trigger,
-			Window: r.clock(f.From) + " – " + r.clock(f.To), Lasted: measure.FormatDuration(time.Duration(f.To - f.From)),
-			Status: verdictWord{Word: "not proven", Class: "invalid", Icon: "warn"},
-			Color:  template.CSS(chart.FaultColor(f.Fault.Name).Var()), // a palette constant
-		}
-		if f.Proven {
-			v.Status = verdictWord{Word: "proven", Class: "pass", Icon: "check"}
-		}
-		for _, e := range f.Evidence {
-			if e.Fault().Text != "" {
-				v.Evidence = append(v.Evidence, e.Fault().Text)
-			}
-		}
-		if len(v.Evidence) == 0 {
-			v.Evidence = []string{"no evidence was recorded"}
-		}
-		out = append(out, v)
-	}
-	for _, id := range r.expect.Faults {
-		if !slices.Contains(have, id) {
-			out = append(out, faultView{ID: id, Name: "planned", Window: "never injected", Lasted: "–", Status: verdictWord{Word: "not proven", Class: "invalid", Icon: "warn"}, Evidence: []string{"the plan has it, the history does not"}, Color: "transparent"})
-		}
-	}
-	return out
+// NotInjected are the faults of the plan that the history lacks.
+func (r *run) NotInjected() []string {
+	return slices.DeleteFunc(slices.Clone(r.expect.Faults), func(id string) bool {
+		return slices.ContainsFunc(r.Analysis.Faults, func(f history.FaultWindow) bool { return f.Fault.ID == id })
+	})
 }
 
 type fileView struct{ Path, About, Size string }
 
-func (r *run) files() (data, logs []fileView) {
+// Files are the run's: data first, then histories and logs.
+func (r *run) Files() (files struct{ Data, Logs []fileView }) {
 	add := func(to *[]fileView, path, about string) {
 		st, err := os.Stat(filepath.Join(r.dir, filepath.FromSlash(path)))
 		if err != nil || st.IsDir() {
@@ -331,10 +208,10 @@ func (r *run) files() (data, logs []fileView) {
 		{rundir.InfoFile, "what was run, where, with which versions", ""},
 		{rundir.VerdictFile, "the checker's result", ""},
 	} {
-		add(&data, f.Path, f.About)
+		add(&files.Data, f.Path, f.About)
 	}
 	for _, f := range written {
-		data = append(data, fileView{f.Path, f.About, ""})
+		files.Data = append(files.Data, fileView{f.Path, f.About, ""})
 	}
 	for _, pattern := range []string{rundir.HistoryDir + "/*.jsonl", rundir.LogDir + "/*"} {
 		found, _ := filepath.Glob(filepath.Join(r.dir, filepath.FromSlash(pattern)))
@@ -342,11 +219,11 @@ func (r *run) files() (data, logs []fileView) {
 		for _, f := range found {
 			rel, err := filepath.Rel(r.dir, f)
 			if err == nil {
-				add(&logs, filepath.ToSlash(rel), "")
+				add(&files.Logs, filepath.ToSlash(rel), "")
 			}
 		}
 	}
-	return data, logs
+	return files
 }
 
 func facts(m map[string]string) []fact {

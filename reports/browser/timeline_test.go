@@ -25,31 +25,24 @@ import (
 func report(t *testing.T, o reporttest.Options) string {
 	t.Helper()
 	dir, err := reporttest.Write(t.TempDir(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path, err := reports.WriteRun(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path
 }
 
 var (
 	passing = reporttest.Options{Seed: 1, Fault: "pause-worker", Verdict: "PASS", Phase: 3 * time.Second, TTL: 3 * time.Second}
-	failing = reporttest.Options{Seed: 2, Fault: "pause-worker", Broken: reporttest.SinkNoTokenCheck, Locks: 3, Hold: 200 * time.Millisecond, Phase: 4 * time.Second, TTL: 4 * time.Second, Verdict: "FAIL"}
+	failing = reporttest.Options{Seed: 2, Fault: "pause-worker", Broken: reporttest.SinkNoTokenCheck, Locks: 3,
+		Hold: 200 * time.Millisecond, Phase: 4 * time.Second, TTL: 4 * time.Second, Verdict: "FAIL"}
 )
 
 func jobs(t *testing.T) string {
 	t.Helper()
 	dir, err := reporttest.WriteJobs(t.TempDir(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path, err := reports.WriteRun(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path
 }
 
@@ -68,7 +61,8 @@ func (p tab) shown() int {
 // box is where an element is on the screen, in CSS pixels.
 func (p tab) box(selector string) (x, y, w, h float64) {
 	p.T.Helper()
-	v := pagetest.Eval[[]float64](p.Tab, fmt.Sprintf(`(function (b) { return [b.x, b.y, b.width, b.height]; })(document.querySelector(%q).getBoundingClientRect())`, selector))
+	v := pagetest.Eval[[]float64](p.Tab,
+		fmt.Sprintf(`(function (b) { return [b.x, b.y, b.width, b.height]; })(document.querySelector(%q).getBoundingClientRect())`, selector))
 	return v[0], v[1], v[2], v[3]
 }
 
@@ -91,7 +85,8 @@ func (p tab) toTimeline() {
 
 func (p tab) inSight(selector string) bool {
 	p.T.Helper()
-	return pagetest.Eval[bool](p.Tab, fmt.Sprintf(`(function (b) { return b.height > 0 && b.top < innerHeight && b.bottom > 0; })(document.querySelector(%q).getBoundingClientRect())`, selector))
+	return pagetest.Eval[bool](p.Tab,
+		fmt.Sprintf(`(function (b) { return b.height > 0 && b.top < innerHeight && b.bottom > 0; })(document.querySelector(%q).getBoundingClientRect())`, selector))
 }
 
 // painting counts the pixels of the lanes' canvas that are drawn.
@@ -127,7 +122,8 @@ func TestZoom(t *testing.T) {
 	}
 	ticks := pagetest.Eval[string](p.Tab, `document.getElementById('tl-range').textContent`)
 	p.Do(input.DispatchMouseEvent(input.MouseWheel, x+0.5*w, y+60).WithDeltaX(0).WithDeltaY(-200))
-	p.Until(fmt.Sprintf(`+document.getElementById('tl-plot').dataset.to - +document.getElementById('tl-plot').dataset.from < %v`, (to-from)*0.9))
+	p.Until(fmt.Sprintf(`+document.getElementById('tl-plot').dataset.to - +document.getElementById('tl-plot').dataset.from < %v`,
+		(to-from)*0.9))
 	if now := pagetest.Eval[string](p.Tab, `document.getElementById('tl-range').textContent`); now == ticks {
 		t.Errorf("after the wheel the range is still %s", now)
 	}
@@ -217,7 +213,8 @@ func TestVerdictToViolation(t *testing.T) {
 	p.Until(`document.querySelector('#violation-P3-1').getBoundingClientRect().top < innerHeight / 2`)
 	p.Do(chromedp.Click("#violation-P3-1 table.events tbody tr .tl-link", chromedp.ByQuery))
 	p.Until(`document.querySelectorAll('#tl-detail h3').length === 2`)
-	if text := pagetest.Eval[string](p.Tab, `document.getElementById('tl-detail').textContent`); !strings.Contains(text, "history/w") || !strings.Contains(text, "token") {
+	if text := pagetest.Eval[string](p.Tab, `document.getElementById('tl-detail').textContent`); !strings.Contains(text, "history/w") ||
+		!strings.Contains(text, "token") {
 		t.Errorf("the pane says %s", text)
 	}
 	p.Do(chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("0"))
@@ -358,7 +355,8 @@ func TestBigPage(t *testing.T) {
 	if *openBound == 0 {
 		t.Parallel()
 	}
-	path := report(t, reporttest.Options{Seed: 8, Fault: "pause-worker", Verdict: "PASS", Phase: 13 * time.Second, Workers: 8, Clients: 4, Locks: 32})
+	path := report(t, reporttest.Options{Seed: 8, Fault: "pause-worker", Verdict: "PASS", Phase: 13 * time.Second, Workers: 8, Clients: 4,
+		Locks: 32})
 	p := open(t, path, pagetest.Wide)
 	p.toTimeline()
 	took := pagetest.Eval[float64](p.Tab, `performance.getEntriesByType('navigation')[0].loadEventEnd`)

@@ -64,9 +64,11 @@ func BenchRatios(name, title, one string, lines []BenchRatio) SVG {
 	for i, l := range rows {
 		y := 26 + (float64(i)+0.5)*benchRow
 		d.text(benchL-12, y+4, "end", clip(l.Label, benchL-16, 11))
-		d.rect(x(l.Min), y-3, max(x(l.Max)-x(l.Min), 1), 6, "", "fill:var(--ok);opacity:.28", fmt.Sprintf("%s: median %.2f, %.2f to %.2f over %d rounds", l.Label, l.Median, l.Min, l.Max, len(l.Rounds)))
+		d.rect(x(l.Min), y-3, max(x(l.Max)-x(l.Min), 1), 6, "", "fill:var(--ok);opacity:.28",
+			fmt.Sprintf("%s: median %.2f, %.2f to %.2f over %d rounds", l.Label, l.Median, l.Min, l.Max, len(l.Rounds)))
 		for _, r := range l.Rounds {
-			d.raw(fmt.Sprintf(`<circle cx="%s" cy="%s" r="2.4" class="o-ok"><title>round %d: %.3f</title></circle>`, num(x(r.Value)), num(y), r.Round, r.Value))
+			d.raw(fmt.Sprintf(`<circle cx="%s" cy="%s" r="2.4" class="o-ok"><title>round %d: %.3f</title></circle>`, num(x(r.Value)), num(y),
+				r.Round, r.Value))
 		}
 		d.rect(x(l.Median)-1.5, y-9, 3, 18, "mark", "", "")
 		d.text(x(l.Max)+10, y+4, "b halo", fmt.Sprintf("%.2f", l.Median))
@@ -106,7 +108,8 @@ func BenchLatencies(lines []BenchLatency) SVG {
 	}
 	for i, l := range rows {
 		y := 26 + (float64(i)+0.5)*benchRow
-		title := fmt.Sprintf("%s: p50 %s, p95 %s, p99 %s, maximum %s", l.Label, measure.FormatDuration(l.P50), measure.FormatDuration(l.P95), measure.FormatDuration(l.P99), measure.FormatDuration(l.Top))
+		title := fmt.Sprintf("%s: p50 %s, p95 %s, p99 %s, maximum %s", l.Label, measure.FormatDuration(l.P50), measure.FormatDuration(l.P95),
+			measure.FormatDuration(l.P99), measure.FormatDuration(l.Top))
 		d.text(benchL-12, y+4, "end", clip(l.Label, benchL-16, 11))
 		p50, p95, p99, top := x(l.P50.Seconds()), x(l.P95.Seconds()), x(l.P99.Seconds()), x(l.Top.Seconds())
 		d.line(p50, y, top, y, "lead", "")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"fencepost/harness/record/history"
@@ -68,15 +69,18 @@ func ops() *measure.Analysis {
 	a := &measure.Analysis{
 		Start: 100 * sec, End: 130 * sec,
 		Phases: []history.Span{{Name: "before", From: 100 * sec, To: 110 * sec}, {Name: "fault", From: 110 * sec, To: 130 * sec}},
-		Faults: []history.FaultWindow{{Fault: history.Fault{ID: "f1", Name: "kill-worker", Targets: []string{"<w1>"}}, From: 112 * sec, To: 118 * sec}},
+		Faults: []history.FaultWindow{{Fault: history.Fault{ID: "f1", Name: "kill-worker", Targets: []string{"<w1>"}}, From: 112 * sec,
+			To: 118 * sec}},
 	}
 	t := measure.Timeline{Width: time.Second, Ops: []measure.OpLine{{Op: history.OpLock}, {Op: history.OpGet}}}
 	for i := range 30 {
 		t.Buckets = append(t.Buckets, measure.Bucket{From: a.Start + int64(i)*sec, Seconds: 1, Cycles: i % 7, OK: i, Fail: i % 3, Unknown: i % 2})
-		t.Ops[0].Cuts = append(t.Ops[0].Cuts, measure.Cut{N: i % 4, P50: time.Duration(i) * time.Millisecond, P99: time.Duration(i) * 40 * time.Millisecond})
+		t.Ops[0].Cuts = append(t.Ops[0].Cuts, measure.Cut{N: i % 4, P50: time.Duration(i) * time.Millisecond,
+			P99: time.Duration(i) * 40 * time.Millisecond})
 		t.Ops[1].Cuts = append(t.Ops[1].Cuts, measure.Cut{}) // never measured
 	}
-	t.Ops[0].Slow = []measure.Slow{{At: 113 * sec, Latency: 9 * time.Second, Outcome: history.Unknown}, {At: 114 * sec, Latency: 0, Outcome: history.OK}}
+	t.Ops[0].Slow = []measure.Slow{{At: 113 * sec, Latency: 9 * time.Second, Outcome: history.Unknown},
+		{At: 114 * sec, Latency: 0, Outcome: history.OK}}
 	a.Timeline = t
 	return a
 }
@@ -268,7 +272,8 @@ func TestPackLeavesNoOverlap(t *testing.T) {
 		for range n {
 			from := rapid.Int64Range(1e9, 2e9).Draw(t, "from")
 			to := min(from+rapid.Int64Range(0, 5e8).Draw(t, "len"), 2e9)
-			items = append(items, &item{proc: "w", from: from, to: to, mark: rapid.Bool().Draw(t, "mark"), open: rapid.Bool().Draw(t, "open"), label: rapid.StringMatching(`[a-z ]{0,40}`).Draw(t, "label")})
+			items = append(items, &item{proc: "w", from: from, to: to, mark: rapid.Bool().Draw(t, "mark"), open: rapid.Bool().Draw(t, "open"),
+				label: rapid.StringMatching(`[a-z ]{0,40}`).Draw(t, "label")})
 			at = append(at, from, to)
 		}
 		w.axis = newBrokenAxis(1e9, at, 0, windowL, Width-marginR)
@@ -305,14 +310,19 @@ func TestWindowDrawsWhatMatters(t *testing.T) {
 	}
 	add(history.Event{TS: sec, Proc: "harness", Type: history.Note, Op: history.NotePhase, Details: &history.Details{Phase: "before"}})
 	events := acq(2*sec, "w1.1/c1", 1, 5, false)
-	add(history.Event{TS: 3 * sec, Proc: "harness", Type: history.Note, Op: history.NoteFault, Details: &history.Details{Fault: &history.Fault{ID: "f1", Name: "pause-worker", Action: history.ActionInject}}})
+	add(history.Event{TS: 3 * sec, Proc: "harness", Type: history.Note, Op: history.NoteFault,
+		Details: &history.Details{Fault: &history.Fault{ID: "f1", Name: "pause-worker", Action: history.ActionInject}}})
 	events = append(events, acq(4*sec, "w2.1/c1", 1, 6, true)...)
-	add(history.Event{TS: 4*sec + 1e8, Proc: "w2.1/c1", ID: 9, Type: history.Invoke, Op: history.OpRenew, Key: "lock", From: &history.Version{Fence: 6}, To: &history.Version{Fence: 6, Beat: 1}}) // no answer
+	add(history.Event{TS: 4*sec + 1e8, Proc: "w2.1/c1", ID: 9, Type: history.Invoke, Op: history.OpRenew, Key: "lock",
+		From: &history.Version{Fence: 6}, To: &history.Version{Fence: 6, Beat: 1}}) // no answer
 	events = append(events, h.Events[len(h.Events)-1])
-	lost := add(history.Event{TS: 5 * sec, Proc: "w1.1/c1", Type: history.Note, Op: history.NoteLeaseLost, Key: "lock", Token: 5, Error: "<late>"})
+	lost := add(history.Event{TS: 5 * sec, Proc: "w1.1/c1", Type: history.Note, Op: history.NoteLeaseLost, Key: "lock", Token: 5,
+		Error: "<late>"})
 	events = append(events, lost)
-	for i, l := range []history.LedgerEntry{{Seq: 1, Kind: "raise", Issuer: "lock", Token: 6}, {Seq: 2, Kind: "accept", Issuer: "lock", Token: 5, EffectKey: "k", Value: v(1)}} {
-		events = append(events, add(history.Event{TS: 20*sec + int64(i), Proc: "harness", Type: history.Note, Op: history.NoteLedger, Key: "res", Details: &history.Details{Ledger: &l}}))
+	for i, l := range []history.LedgerEntry{{Seq: 1, Kind: "raise", Issuer: "lock", Token: 6},
+		{Seq: 2, Kind: "accept", Issuer: "lock", Token: 5, EffectKey: "k", Value: v(1)}} {
+		events = append(events, add(history.Event{TS: 20*sec + int64(i), Proc: "harness", Type: history.Note, Op: history.NoteLedger,
+			Key: "res", Details: &history.Details{Ledger: &l}}))
 	}
 	a, err := measure.Analyze(h)
 	if err != nil {
@@ -323,7 +333,8 @@ func TestWindowDrawsWhatMatters(t *testing.T) {
 	in := string(s.Inline())
 	for _, want := range []string{
 		"#1 acquire token 5", "#3 acquire token 6, takeover of 5", "no answer", "e-unknown", "lease lost, token 5", "entitled by token 5",
-		"both entitled to lock for", "f1 pause-worker", "#7 raise token 6", "#8 accept token 5", "✗ below token 6", "boxbad", "w1.1/c1", "w2.1/c1",
+		"both entitled to lock for", "f1 pause-worker", "#7 raise token 6", "#8 accept token 5", "✗ below token 6", "boxbad", "w1.1/c1",
+		"w2.1/c1",
 	} {
 		if !strings.Contains(in, want) {
 			t.Errorf("the drawing lacks %q", want)
@@ -338,3 +349,5 @@ func TestWindowDrawsWhatMatters(t *testing.T) {
 		}
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

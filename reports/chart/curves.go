@@ -1,7 +1,6 @@
 package chart
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -131,7 +130,8 @@ func (l *Curve) add(x float64, have bool, d time.Duration) {
 // Lateness is a chart of percentiles over time. Buckets without a maximum have no value.
 func Lateness(title string, total float64, middle []float64, p50, p99, greatest []time.Duration) (c Curves, ok bool) {
 	lo, hi := time.Hour, time.Duration(0)
-	lines := []Curve{{Label: "p50", Color: OKColor.Name}, {Label: "p99", Color: Tail.Name, Dash: []float64{5, 2}}, {Label: "max", Color: Muted.Name, Dash: []float64{2, 2}}}
+	lines := []Curve{{Label: "p50", Color: OKColor.Name}, {Label: "p99", Color: Tail.Name, Dash: []float64{5, 2}},
+		{Label: "max", Color: Muted.Name, Dash: []float64{2, 2}}}
 	for i, top := range greatest {
 		for k, of := range [][]time.Duration{p50, p99, greatest} {
 			lines[k].add(middle[i], top > 0, of[i])
@@ -141,7 +141,8 @@ func Lateness(title string, total float64, middle []float64, p50, p99, greatest 
 		}
 	}
 	low := roundDown(plottable(lo))
-	return Curves{Title: title, Over: OverTime, Height: 230, To: total, Durations: true, Low: low, High: max(roundUp(plottable(hi)), 10*low), Lines: lines}, hi > 0
+	return Curves{Title: title, Over: OverTime, Height: 230, To: total, Durations: true, Low: low,
+		High: max(roundUp(plottable(hi)), 10*low), Lines: lines}, hi > 0
 }
 
 // Distribution is latency by percentile, one curve a run: the percentiles are spread so
@@ -200,13 +201,7 @@ func roundUp(v float64) float64 {
 	return 10 * mag
 }
 
+// secondsLabel is a tick of a logarithmic axis.
 func secondsLabel(v float64) string {
-	d := time.Duration(math.Round(v*1e6)) * time.Microsecond
-	switch {
-	case d >= time.Second:
-		return trimFloat(d.Seconds()) + " s"
-	case d >= time.Millisecond:
-		return trimFloat(float64(d)/1e6) + " ms"
-	}
-	return fmt.Sprintf("%d µs", d.Microseconds())
+	return measure.FormatDuration(time.Duration(math.Round(v*1e6)) * time.Microsecond)
 }

@@ -167,13 +167,15 @@ func ledgerText(l history.LedgerEntry) string {
 func GrantText(g measure.Grant, start int64) string {
 	at := func(ts int64) string { return measure.FormatDuration(time.Duration(ts - start)) }
 	if !g.Held {
-		return fmt.Sprintf("%s, token %d: %s's acquire took effect, but it never learnt of it in time (row taken by %s)", g.Lock, g.Token, g.Proc, at(g.From))
+		return fmt.Sprintf("%s, token %d: %s's acquire took effect, but it never learnt of it in time (row taken by %s)", g.Lock, g.Token,
+			g.Proc, at(g.From))
 	}
 	how := "granted"
 	if g.Takeover {
 		how = "taken over"
 	}
-	s := fmt.Sprintf("%s, token %d: %s by %s at %s, entitled for %s (ended by %s)", g.Lock, g.Token, how, g.Proc, at(g.From), measure.FormatDuration(time.Duration(g.To-g.From)), g.EndedBy)
+	s := fmt.Sprintf("%s, token %d: %s by %s at %s, entitled for %s (ended by %s)", g.Lock, g.Token, how, g.Proc, at(g.From),
+		measure.FormatDuration(time.Duration(g.To-g.From)), g.EndedBy)
 	if g.EndedBy != measure.EndedRelease && g.RowUntil > g.To {
 		s += fmt.Sprintf("; the row named it for another %s", measure.FormatDuration(time.Duration(g.RowUntil-g.To)))
 	}

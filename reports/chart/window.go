@@ -104,7 +104,8 @@ func (w *lanes) collect(events []history.Event) {
 		}
 		if e.Type == history.Note {
 			text := noteText(e)
-			w.add(&item{proc: e.Proc, from: e.TS, to: e.TS, mark: true, class: "mark", label: fmt.Sprintf("#%d %s", n, text), title: e.Proc + ": " + text})
+			w.add(&item{proc: e.Proc, from: e.TS, to: e.TS, mark: true, class: "mark", label: fmt.Sprintf("#%d %s", n, text),
+				title: e.Proc + ": " + text})
 			continue
 		}
 		op, ok := w.a.Operation(e)
@@ -345,7 +346,10 @@ func (w *lanes) extent(it *item) (x0, x1 float64, left, inside bool) {
 func (w *lanes) pack(items []*item) int {
 	slices.SortStableFunc(items, func(a, b *item) int {
 		if a.context != b.context {
-			return cmp.Compare(b2i(a.context), b2i(b.context))
+			if a.context {
+				return 1
+			}
+			return -1
 		}
 		return cmp.Compare(a.from, b.from)
 	})
@@ -370,11 +374,4 @@ func (w *lanes) pack(items []*item) int {
 		it.row = r
 	}
 	return max(len(rows), 1)
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

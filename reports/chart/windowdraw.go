@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -231,7 +232,7 @@ const (
 func (w *lanes) drawLedger(y float64) float64 {
 	d := &w.d
 	entries := slices.Clone(w.ledger)
-	slices.SortStableFunc(entries, func(a, b numbered) int { return int(min(max(a.e.Ledger().Seq-b.e.Ledger().Seq, -1), 1)) })
+	slices.SortStableFunc(entries, func(a, b numbered) int { return cmp.Compare(a.e.Ledger().Seq, b.e.Ledger().Seq) })
 	d.text(2, y+10, "b", "The sink's ledger, in the sink's own order")
 	y += 18
 	x := 2.0

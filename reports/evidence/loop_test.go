@@ -198,7 +198,8 @@ func TestErrorsAreStoredAndTheSetGoesOn(t *testing.T) {
 	r.fail[2] = errors.New("no worker came up\nmore")
 	healed := 0
 	var out strings.Builder
-	l := &Loop{Store: store, Run: r.run, Show: progress.NewText(&out, terminal.Style{}).Show, Heal: func(context.Context) error { healed++; return nil }}
+	l := &Loop{Store: store, Run: r.run, Show: progress.NewText(&out, terminal.Style{}).Show,
+		Heal: func(context.Context) error { healed++; return nil }}
 	tally, err := l.Do(t.Context(), slices.Values(jobs(3)), 3)
 	if err != nil || tally.Done != 3 || tally.Worst != Error || ExitCode(tally.Worst) != 2 || healed != 1 {
 		t.Errorf("tally %+v, healed %d times, error %v", tally, healed, err)
@@ -254,9 +255,7 @@ func TestOtherCode(t *testing.T) {
 		t.Errorf("other code: tally %+v, error %v", tally, err)
 	}
 	all, err := store.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var have []string
 	for _, x := range all {
 		have = append(have, x.Name()+" "+string(x.Verdict)+" "+x.Tree())

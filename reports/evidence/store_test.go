@@ -17,6 +17,14 @@ import (
 	"fencepost/harness/record/rundir"
 )
 
+// must ends the test at an error that it is not about.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func pass(seed uint64) Result {
 	j := jobs(1)[0].with(seed)
 	check := checker.Result{Run: "run-1", Verdict: checker.Pass, Properties: checker.Catalogue()}
@@ -27,7 +35,8 @@ func pass(seed uint64) Result {
 		Job: j, Verdict: checker.Pass, Check: &check,
 		Info: rundir.Info{
 			Run: "run-1", Scenario: j.Scenario, Seed: j.Seed, System: j.System, Started: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
-			Versions: map[string]string{CommitKey: "0123456", TreeKey: "abc", "cassandra": "5.0.6"}, Machine: map[string]string{"cores": "2", "load": "1.0"},
+			Versions: map[string]string{CommitKey: "0123456", TreeKey: "abc", "cassandra": "5.0.6"},
+			Machine:  map[string]string{"cores": "2", "load": "1.0"},
 		},
 	}
 }
@@ -54,9 +63,7 @@ func aStore(t *testing.T) *Store {
 func names(t *testing.T, s *Store) []string {
 	t.Helper()
 	all, err := s.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out []string
 	for _, r := range all {
 		out = append(out, r.Name())
@@ -103,9 +110,7 @@ func TestBadLineIsReportedNotSkipped(t *testing.T) {
 			if err != nil || len(names(t, store)) != 2 {
 				t.Fatalf("the sound file: %v", err)
 			}
-			if err := os.WriteFile(store.File(), []byte(c.spoil(string(b))), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(store.File(), []byte(c.spoil(string(b))), 0o644))
 			r := newRuns(t)
 			_, err = (&Loop{Store: store, Run: r.run}).Do(t.Context(), slices.Values(jobs(2)), 2)
 			var bad *LineError
@@ -170,9 +175,7 @@ func TestPutTogether(t *testing.T) {
 			return err
 		})
 	}
-	if err := all.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, all.Wait())
 	if got := names(t, NewStore(file)); len(got) != 20 || !slices.Contains(got, "steady-medium-0.4") {
 		t.Errorf("results %v", got)
 	}
@@ -196,9 +199,7 @@ func TestLines(t *testing.T) {
 		t.Errorf("%v\n%+v\n%+v", err, got, want)
 	}
 	before, err := os.ReadFile(store.File())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := strings.Count(string(before), "5.0.6"); n != 1 {
 		t.Errorf("the version of Cassandra is there %d times:\n%s", n, before)
 	}
@@ -220,12 +221,13 @@ func TestLines(t *testing.T) {
 
 func TestSets(t *testing.T) {
 	t.Parallel()
-	all := []Scenario{{Name: "contention-100", Contentions: []string{"high"}, Default: "high"}, {Name: "kill-worker", Default: "medium"}, {Name: "paxos-repair", Default: "medium"}, {Name: "orders-steady", Default: "medium"}, {Name: "pause-worker"}, {Name: "soak"}, {Name: "steady", Default: "medium"}}
-	for set, want := range map[string]string{"locks": "contention-100 kill-worker pause-worker steady", "smoke": "kill-worker pause-worker steady", "paxos": "paxos-repair", "orders": "orders-steady"} {
+	all := []Scenario{{Name: "contention-100", Contentions: []string{"high"}, Default: "high"}, {Name: "kill-worker", Default: "medium"},
+		{Name: "paxos-repair", Default: "medium"}, {Name: "orders-steady", Default: "medium"}, {Name: "pause-worker"}, {Name: "soak"},
+		{Name: "steady", Default: "medium"}}
+	for set, want := range map[string]string{"locks": "contention-100 kill-worker pause-worker steady",
+		"smoke": "kill-worker pause-worker steady", "paxos": "paxos-repair", "orders": "orders-steady"} {
 		s, err := FindSet(set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var names []string
 		for _, c := range s.Of(all) {
 			names = append(names, c.Name)
@@ -241,7 +243,8 @@ func TestSets(t *testing.T) {
 	for _, j := range Jobs(all[:2], []string{"medium", "low"}, 7, 2) {
 		got = append(got, j.name())
 	}
-	want := []string{"contention-100-high-7", "kill-worker-medium-7", "kill-worker-low-7", "contention-100-high-8", "kill-worker-medium-8", "kill-worker-low-8"}
+	want := []string{"contention-100-high-7", "kill-worker-medium-7", "kill-worker-low-7", "contention-100-high-8", "kill-worker-medium-8",
+		"kill-worker-low-8"}
 	if !slices.Equal(got, want) {
 		t.Errorf("jobs %v, want %v", got, want)
 	}
@@ -253,7 +256,8 @@ func TestRandomEndsWithTheTime(t *testing.T) {
 	clock := func() time.Time { now = now.Add(time.Minute); return now }
 	draw := func() []Job {
 		now = time.Unix(0, 0)
-		return slices.Collect(Random([]Scenario{{Name: "steady"}, {Name: "partition"}}, []string{"medium", "high"}, rand.New(rand.NewPCG(1, 2)), time.Unix(3600, 0), clock))
+		return slices.Collect(Random([]Scenario{{Name: "steady"}, {Name: "partition"}}, []string{"medium", "high"},
+			rand.New(rand.NewPCG(1, 2)), time.Unix(3600, 0), clock))
 	}
 	a := draw()
 	if len(a) != 59 || !slices.Equal(a, draw()) {

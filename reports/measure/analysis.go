@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ type Analysis struct {
 	Ops        []history.Operation // by invocation
 	Phases     []history.Span      // within Start and End or touching them
 	Faults     []history.FaultWindow
-	Latencies  []Latency
+	Latencies  Latencies
 	Timeline   Timeline
 	Grants     []Grant // by lock, then in the order of granting
 	Takeovers  []Takeover
@@ -115,26 +116,43 @@ func (a *Analysis) PhaseNames() []string {
 	return out
 }
 
-// order is how operations are listed; what it lacks follows by name.
-var order = []history.Op{
-	history.OpLock, history.OpAcquire, history.OpRenew, history.OpRelease,
-	history.OpEnqueue, history.OpSchedule, OpStart, OpRun, history.OpUpdate, history.OpTake, history.OpTick, history.OpHandOver,
-	history.OpRaise, history.OpGet, history.OpEffect, history.OpRead, history.OpSeal,
+// kinds are the operations in the order in which they are listed; what is not here follows by name.
+var kinds = []struct {
+	op    history.Op
+	about string
+}{
+	{history.OpLock, "from asking for the lock to holding it"},
+	{history.OpAcquire, "one compare-and-set that takes the lock, with its resends"},
+	{history.OpRenew, "one compare-and-set that extends the lease"},
+	{history.OpRelease, "one compare-and-set that gives the lock back"},
+	{history.OpEnqueue, "from asking for a job to its acknowledgement"},
+	{history.OpSchedule, "from giving a command on a schedule to its acknowledgement"},
+	{OpStart, "from asking for a job that is due at once to its first run"},
+	{OpRun, "one run of a job's handler, its effects included"},
+	{history.OpUpdate, "the plain writes that say what becomes of a job"},
+	{history.OpTake, "one conditional batch that takes a shard over"},
+	{history.OpTick, "one conditional batch of a shard's owner, with all its jobs and resends"},
+	{history.OpHandOver, "an owner's last batch"},
+	{history.OpRaise, "showing the token to the sink"},
+	{history.OpGet, "reading the protected value"},
+	{history.OpEffect, "the fenced write to the sink"},
+	{history.OpRead, "one SERIAL read of the lock's row"},
+	{history.OpSeal, "the harness's own last compare-and-set"},
+}
+
+// place is that of an operation in the list.
+func place(op history.Op) int {
+	for i, k := range kinds {
+		if k.op == op {
+			return i
+		}
+	}
+	return len(kinds)
 }
 
 // CompareOps orders operations as they are listed.
 func CompareOps(a, b history.Op) int {
-	ia, ib := slices.Index(order, a), slices.Index(order, b)
-	if ia < 0 {
-		ia = len(order)
-	}
-	if ib < 0 {
-		ib = len(order)
-	}
-	if ia != ib {
-		return ia - ib
-	}
-	return strings.Compare(string(a), string(b))
+	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
 }
 
 // OpTitle names an operation for a reader.
@@ -147,41 +165,8 @@ func OpTitle(op history.Op) string {
 
 // OpAbout says in a few words what an operation is.
 func OpAbout(op history.Op) string {
-	switch op {
-	case history.OpLock:
-		return "from asking for the lock to holding it"
-	case history.OpAcquire:
-		return "one compare-and-set that takes the lock, with its resends"
-	case history.OpRenew:
-		return "one compare-and-set that extends the lease"
-	case history.OpRelease:
-		return "one compare-and-set that gives the lock back"
-	case history.OpEnqueue:
-		return "from asking for a job to its acknowledgement"
-	case history.OpSchedule:
-		return "from giving a command on a schedule to its acknowledgement"
-	case OpStart:
-		return "from asking for a job that is due at once to its first run"
-	case OpRun:
-		return "one run of a job's handler, its effects included"
-	case history.OpUpdate:
-		return "the plain writes that say what becomes of a job"
-	case history.OpTake:
-		return "one conditional batch that takes a shard over"
-	case history.OpTick:
-		return "one conditional batch of a shard's owner, with all its jobs and resends"
-	case history.OpHandOver:
-		return "an owner's last batch"
-	case history.OpRaise:
-		return "showing the token to the sink"
-	case history.OpGet:
-		return "reading the protected value"
-	case history.OpEffect:
-		return "the fenced write to the sink"
-	case history.OpRead:
-		return "one SERIAL read of the lock's row"
-	case history.OpSeal:
-		return "the harness's own last compare-and-set"
+	if i := place(op); i < len(kinds) {
+		return kinds[i].about
 	}
 	return ""
 }

@@ -53,6 +53,9 @@ type Takeover struct {
 	Idle time.Duration
 }
 
+// TTLs is Idle in units of the replaced holder's lease.
+func (t Takeover) TTLs() float64 { return float64(t.Idle) / float64(t.From.TTL) }
+
 // grants sets Grants, Owners and Takeovers.
 func (a *Analysis) grants(p *past.Past) {
 	gone := exits(p.History)

@@ -16,13 +16,15 @@ func TestJobSpans(t *testing.T) {
 	const s0, s1 = "shard/q/0", "shard/q/1"
 	ms := func(n int64) int64 { return n * int64(time.Millisecond) }
 	ask := func(at, id int64, key string, due int64) []history.Event {
-		e := history.Event{TS: ms(at), Proc: "w1.1/e1", ID: id, Type: history.Invoke, Op: history.OpEnqueue, Key: key, Details: &history.Details{Job: &history.Job{Queue: "q", Shard: s0, Kind: "k", MaxAttempts: 3, DueMS: due}}}
+		e := history.Event{TS: ms(at), Proc: "w1.1/e1", ID: id, Type: history.Invoke, Op: history.OpEnqueue, Key: key,
+			Details: &history.Details{Job: &history.Job{Queue: "q", Shard: s0, Kind: "k", MaxAttempts: 3, DueMS: due}}}
 		end := e
 		end.TS, end.Type, end.Details, end.Result = ms(at+1), history.OK, nil, "applied"
 		return []history.Event{e, end}
 	}
 	note := func(at int64, op history.Op, key, issuer string, token int64, attempt int, failed string) history.Event {
-		return history.Event{TS: ms(at), Proc: "w2.1/r1", Type: history.Note, Op: op, Key: key, Issuer: issuer, Token: token, Details: &history.Details{Attempt: attempt}, Error: failed}
+		return history.Event{TS: ms(at), Proc: "w2.1/r1", Type: history.Note, Op: op, Key: key, Issuer: issuer, Token: token,
+			Details: &history.Details{Attempt: attempt}, Error: failed}
 	}
 	h := &history.History{}
 	h.Events = append(h.Events, ask(10, 1, "a", 0)...)
@@ -37,18 +39,16 @@ func TestJobSpans(t *testing.T) {
 		history.Event{TS: ms(80), Proc: "w3.1/c1", Type: history.Note, Op: history.NoteStart, Key: "lock", Token: 1},
 	)
 	a, err := Analyze(h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	start, _ := a.Latency(OpStart, AllPhases)
+	must(t, err)
+	start := a.Latencies.Of(OpStart, AllPhases)
 	if start.OK != 1 || start.Count() != 1 || start.P50 < 30*time.Millisecond || start.P50 > 31*time.Millisecond {
 		t.Errorf("waits: %+v, want one of 30 ms", start)
 	}
-	run, _ := a.Latency(OpRun, AllPhases)
+	run := a.Latencies.Of(OpRun, AllPhases)
 	if run.OK != 1 || run.Fail != 1 || run.Unknown != 0 || run.P50 < 20*time.Millisecond || run.P50 > 21*time.Millisecond {
 		t.Errorf("runs: %+v, want one of 20 ms and one that failed", run)
 	}
-	if enq, _ := a.Latency(history.OpEnqueue, AllPhases); enq.OK != 3 {
+	if enq := a.Latencies.Of(history.OpEnqueue, AllPhases); enq.OK != 3 {
 		t.Errorf("enqueues: %+v", enq)
 	}
 }

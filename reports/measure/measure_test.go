@@ -45,7 +45,8 @@ func (s *script) op(from, end int64, typ history.Type, e history.Event) {
 	if end == 0 {
 		return
 	}
-	fin := history.Event{TS: end, Type: typ, ID: inv.ID, Proc: e.Proc, Op: e.Op, Key: e.Key, Sends: e.Sends, Row: e.Row, Result: e.Result, Token: e.Token}
+	fin := history.Event{TS: end, Type: typ, ID: inv.ID, Proc: e.Proc, Op: e.Op, Key: e.Key, Sends: e.Sends, Row: e.Row, Result: e.Result,
+		Token: e.Token}
 	s.h.Events = append(s.h.Events, fin)
 }
 
@@ -59,19 +60,27 @@ func (s *script) acquire(from, end int64, typ history.Type, proc string, fence i
 		was = ver(fence-1, 0, fmt.Sprint("v", fence-1), "x")
 	}
 	s.row = ver(fence, 0, fmt.Sprint("v", fence), proc)
-	s.op(from, end, typ, history.Event{Proc: proc, Op: history.OpAcquire, Key: "a", Takeover: takeover, Sends: []int64{from + 1}, From: was, To: s.row})
+	s.op(from, end, typ, history.Event{Proc: proc, Op: history.OpAcquire, Key: "a", Takeover: takeover, Sends: []int64{from + 1}, From: was,
+		To: s.row})
+}
+
+// must ends the test at an error that it is not about.
+func must(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func analyze(t *testing.T, s *script) *Analysis {
 	t.Helper()
 	h, err := history.Merge(&s.h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a, err := Analyze(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a
 }
 
@@ -88,24 +97,30 @@ func TestGrantEnds(t *testing.T) {
 		by    string
 		until int64 // of the row
 	}{
-		{"nothing more: the deadline", func(s *script) { s.note(30*sec, "harness", history.Event{Op: history.NotePhase}) }, deadline, EndedDeadline, 30 * sec},
+		{"nothing more: the deadline", func(s *script) { s.note(30*sec, "harness", history.Event{Op: history.NotePhase}) }, deadline,
+			EndedDeadline, 30 * sec},
 		{"released", func(s *script) {
-			s.op(12*sec, 13*sec, history.OK, history.Event{Proc: "w1.1/c1", Op: history.OpRelease, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"), To: ver(5, 1, "r", "")})
+			s.op(12*sec, 13*sec, history.OK, history.Event{Proc: "w1.1/c1", Op: history.OpRelease, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"),
+				To: ver(5, 1, "r", "")})
 		}, 12 * sec, EndedRelease, 13 * sec},
 		{"another's release ends nothing", func(s *script) {
-			s.op(12*sec, 13*sec, history.Fail, history.Event{Proc: "w1.1/c2", Op: history.OpRelease, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"), To: ver(5, 1, "r", "")})
+			s.op(12*sec, 13*sec, history.Fail, history.Event{Proc: "w1.1/c2", Op: history.OpRelease, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"),
+				To: ver(5, 1, "r", "")})
 			s.note(30*sec, "harness", history.Event{Op: history.NotePhase})
 		}, deadline, EndedDeadline, 30 * sec},
 		{"renewed in time", func(s *script) {
-			s.op(12*sec, 13*sec, history.OK, history.Event{Proc: "w1.1/c1", Op: history.OpRenew, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"), To: ver(5, 1, "v5", "w1.1/c1"), Sends: []int64{12*sec + 5, 12*sec + 9}})
+			s.op(12*sec, 13*sec, history.OK, history.Event{Proc: "w1.1/c1", Op: history.OpRenew, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"),
+				To: ver(5, 1, "v5", "w1.1/c1"), Sends: []int64{12*sec + 5, 12*sec + 9}})
 			s.note(30*sec, "harness", history.Event{Op: history.NotePhase})
 		}, 12*sec + 5 + 6*sec - margin, EndedDeadline, 30 * sec},
 		{"a renewal known too late revives nothing", func(s *script) {
-			s.op(12*sec, 16*sec, history.OK, history.Event{Proc: "w1.1/c1", Op: history.OpRenew, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"), To: ver(5, 1, "v5", "w1.1/c1"), Sends: []int64{12 * sec}})
+			s.op(12*sec, 16*sec, history.OK, history.Event{Proc: "w1.1/c1", Op: history.OpRenew, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"),
+				To: ver(5, 1, "v5", "w1.1/c1"), Sends: []int64{12 * sec}})
 			s.note(30*sec, "harness", history.Event{Op: history.NotePhase})
 		}, deadline, EndedDeadline, 30 * sec},
 		{"a renewal of unknown outcome extends nothing", func(s *script) {
-			s.op(12*sec, 13*sec, history.Unknown, history.Event{Proc: "w1.1/c1", Op: history.OpRenew, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"), To: ver(5, 1, "v5", "w1.1/c1"), Sends: []int64{12 * sec}})
+			s.op(12*sec, 13*sec, history.Unknown, history.Event{Proc: "w1.1/c1", Op: history.OpRenew, Key: "a", From: ver(5, 0, "v5", "w1.1/c1"),
+				To: ver(5, 1, "v5", "w1.1/c1"), Sends: []int64{12 * sec}})
 			s.note(30*sec, "harness", history.Event{Op: history.NotePhase})
 		}, deadline, EndedDeadline, 30 * sec},
 		{"lease lost", func(s *script) {
@@ -130,9 +145,7 @@ func TestGrantEnds(t *testing.T) {
 			s.acquire(10*sec, 10*sec+1000, history.OK, "w1.1/c1", 5, false)
 			tc.more(s)
 			h, err := history.Merge(&s.h)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			a := Analysis{End: h.Events[len(h.Events)-1].TS}
 			a.grants(past.New(h, false))
 			gs := a.Grants
@@ -206,37 +219,40 @@ func TestLatenciesByPhaseAndOutcome(t *testing.T) {
 	s.phase(10*sec, history.PhaseFault)
 	s.op(11*sec, 0, "", history.Event{Proc: "w1.1/c1", Op: history.OpGet, Key: "r"})
 	a := analyze(t, s)
-	before, ok := a.Latency(history.OpGet, history.PhaseBefore)
-	if !ok || before.OK != 200 || before.Fail != 1 || before.Unknown != 1 || before.Few() {
+	before := a.Latencies.Of(history.OpGet, history.PhaseBefore)
+	if before.OK != 200 || before.Fail != 1 || before.Unknown != 1 || before.Few() {
 		t.Errorf("before: %+v", before)
 	}
 	for _, q := range []struct {
 		got  time.Duration
 		want time.Duration
-	}{{before.P50, 100 * time.Millisecond}, {before.P95, 190 * time.Millisecond}, {before.P99, 198 * time.Millisecond}, {before.Max, 200 * time.Millisecond}} {
+	}{{before.P50, 100 * time.Millisecond}, {before.P95, 190 * time.Millisecond}, {before.P99, 198 * time.Millisecond},
+		{before.Max, 200 * time.Millisecond}} {
 		if d := q.got - q.want; d < -q.want/500 || d > q.want/500 {
 			t.Errorf("quantile %s, want %s within 0.2 %%", q.got, q.want)
 		}
 	}
-	if fault, ok := a.Latency(history.OpGet, history.PhaseFault); !ok || fault.Unknown != 1 || fault.OK != 0 || fault.P99 != 0 {
+	if fault := a.Latencies.Of(history.OpGet, history.PhaseFault); fault.Unknown != 1 || fault.OK != 0 || fault.P99 != 0 {
 		t.Errorf("fault: %+v", fault)
 	}
-	if all, _ := a.Latency(history.OpGet, AllPhases); all.Count() != 204 || all.OK != 201 {
+	if all := a.Latencies.Of(history.OpGet, AllPhases); all.Count() != 204 || all.OK != 201 {
 		t.Errorf("all: %+v", all)
 	}
-	if _, _, ok := a.Headline(); ok {
+	if _, _, ok := a.Latencies.Headline(); ok {
 		t.Error("a headline without lock waits or acquires")
 	}
 }
 
 func TestPhaseOfAnOperation(t *testing.T) {
 	t.Parallel()
-	a := Analysis{Phases: []history.Span{{Name: history.PhaseBefore, From: 10}, {Name: history.PhaseFault, From: 20}, {Name: "recover", From: 30}}}
+	a := Analysis{Phases: []history.Span{{Name: history.PhaseBefore, From: 10}, {Name: history.PhaseFault, From: 20},
+		{Name: "recover", From: 30}}}
 	for _, tc := range []struct {
 		from, to int64
 		want     string
 	}{
-		{5, 9, ""}, {10, 19, history.PhaseBefore}, {19, 20, history.PhaseBefore}, {19, 21, history.PhaseFault}, {5, 40, history.PhaseFault}, {12, 0, history.PhaseFault},
+		{5, 9, ""}, {10, 19, history.PhaseBefore}, {19, 20, history.PhaseBefore}, {19, 21, history.PhaseFault}, {5, 40, history.PhaseFault},
+		{12, 0, history.PhaseFault},
 		{20, 21, history.PhaseFault}, {29, 99, history.PhaseFault}, {30, 31, "recover"}, {31, 0, "recover"},
 	} {
 		op := history.Operation{Invoke: history.Event{TS: tc.from}, End: history.Event{TS: tc.to}}
@@ -266,9 +282,7 @@ func TestEmptyHistory(t *testing.T) {
 func TestMergeOfOtherBoundsIsAnError(t *testing.T) {
 	t.Parallel()
 	wide := hdrhistogram.New(1, int64(24*time.Hour/time.Microsecond), 3)
-	if err := wide.RecordValue(int64(20 * time.Hour / time.Microsecond)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, wide.RecordValue(int64(20*time.Hour/time.Microsecond)))
 	if err := Merge(NewHistogram(), wide); err == nil {
 		t.Error("counts were lost in silence")
 	}
@@ -326,18 +340,14 @@ func TestTimelineCountsEverything(t *testing.T) {
 				end = 0
 			}
 			s.op(from, end, typ, history.Event{
-				Proc: "w1.1/c1", Op: rapid.SampledFrom(order).Draw(t, "op"), Key: "k", From: ver(1, 0, "a", ""), To: ver(2, 0, "b", "w"),
+				Proc: "w1.1/c1", Op: rapid.SampledFrom(kinds).Draw(t, "op").op, Key: "k", From: ver(1, 0, "a", ""), To: ver(2, 0, "b", "w"),
 				Details: &history.Details{Changes: []history.Change{{Job: "j"}}}, // the reader refuses an update without
 			})
 		}
 		h, err := history.Merge(&s.h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		a, err := Analyze(h)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, seconds := 0, 0.0
 		for _, b := range a.Timeline.Buckets {
 			got += b.OK + b.Fail + b.Unknown

@@ -227,7 +227,8 @@ func (s *sim) run() error {
 	for _, ph := range []struct {
 		name string
 		d    int64
-	}{{"warmup", 3 * sec / 2}, {"before", p}, {"fault", max(p, int64(s.o.TTL)*3/2)}, {"heal", sec / 3}, {"recover", p}, {"settle", sec / 4}, {"seal", sec / 5}} {
+	}{{"warmup", 3 * sec / 2}, {"before", p}, {"fault", max(p, int64(s.o.TTL)*3/2)}, {"heal", sec / 3}, {"recover", p}, {"settle", sec / 4},
+		{"seal", sec / 5}} {
 		s.marks[ph.name] = t
 		t += ph.d
 	}
@@ -291,7 +292,8 @@ func (s *sim) harnessNotes() {
 	if s.o.Fault == "" || s.fault.from == math.MaxInt64 {
 		return
 	}
-	f := history.Fault{ID: "f1", Name: s.o.Fault, Targets: []string{s.fault.worker}, Trigger: s.fault.worker + ".1/c1 at point holding of lock-01"}
+	f := history.Fault{ID: "f1", Name: s.o.Fault, Targets: []string{s.fault.worker},
+		Trigger: s.fault.worker + ".1/c1 at point holding of lock-01"}
 	add := func(ts int64, action, text string, proven bool) {
 		g := f
 		g.Action, g.Text, g.Proven = action, text, proven
@@ -301,7 +303,8 @@ func (s *sim) harnessNotes() {
 	if s.o.Unproven {
 		add(s.fault.to-1e8, history.ActionEvidence, "/proc shows the process in state S, not T: it was not stopped", false)
 	} else {
-		add(s.fault.to-1e8, history.ActionEvidence, "the process was in state T for the whole window (12 of 12 looks), 0 events of it in between", true)
+		add(s.fault.to-1e8, history.ActionEvidence, "the process was in state T for the whole window (12 of 12 looks), 0 events of it in "+
+			"between", true)
 	}
 	add(s.fault.to, history.ActionHeal, "", false)
 }
@@ -315,7 +318,8 @@ func (s *sim) finish() {
 		from := l.row
 		l.row = history.Version{Fence: from.Fence + 1, Attempt: s.uuid(), TTLMS: from.TTLMS}
 		to := l.row
-		e := s.op(seal, seal+12e6, history.Event{Proc: "harness", Op: history.OpSeal, Key: l.name, From: &from, To: &to}, history.Event{Type: history.OK, Sends: []int64{seal + 1000}})
+		e := s.op(seal, seal+12e6, history.Event{Proc: "harness", Op: history.OpSeal, Key: l.name, From: &from, To: &to},
+			history.Event{Type: history.OK, Sends: []int64{seal + 1000}})
 		s.op(e+1e6, e+9e6, history.Event{Proc: "harness", Op: history.OpRead, Key: l.name}, history.Event{Type: history.OK, Row: &to})
 		for _, entry := range s.ledger["res-"+l.name] {
 			x := entry
@@ -330,18 +334,23 @@ func (s *sim) writeInfo(name string) error {
 		contention = "low"
 	}
 	started := time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC)
-	if err := os.WriteFile(filepath.Join(s.dir, rundir.LogDir, "w1.1.log"), []byte(strings.Repeat("time=… level=INFO msg=started\n", 20)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(s.dir, rundir.LogDir, "w1.1.log"), []byte(strings.Repeat("time=… level=INFO msg=started\n", 20)),
+		0o644); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(s.dir, rundir.PlanFile), []byte("seed: 1\n"), 0o644); err != nil {
 		return err
 	}
 	return rundir.WriteJSON(filepath.Join(s.dir, rundir.InfoFile), rundir.Info{
-		Run: name, Scenario: scenarioName(s.o), About: "a worker is stopped past its lease and goes on afterwards; its late write must be refused",
-		Seed: s.o.Seed, System: s.system(), Cluster: "local", Contention: contention, Workers: s.o.Workers, Clients: s.o.Clients, Locks: s.o.Locks,
-		TTL: s.o.TTL, Hold: s.o.Hold, Started: started, Ended: started.Add(time.Duration(s.marks["seal"]-s.start) + 4*time.Second),
-		Command:  fmt.Sprintf("fencepost chaos %s --seed %d --system %s --cluster local --contention %s", scenarioName(s.o), s.o.Seed, s.system(), contention),
-		Versions: map[string]string{"fencepost": "4be0c11", "go": "go1.26.8", "cassandra": "5.0.6", "paxos_variant": "v2", "replication": "SimpleStrategy, 3"},
-		Machine:  map[string]string{"cores": "2", "memory": "7.8 GiB", "kernel": "6.1.0", "load": "1.9 2.2 1.7"},
+		Run: name, Scenario: scenarioName(s.o), About: "a worker is stopped past its lease and goes on afterwards; its late write must be " +
+			"refused",
+		Seed: s.o.Seed, System: s.system(), Cluster: "local", Contention: contention, Workers: s.o.Workers, Clients: s.o.Clients,
+		Locks: s.o.Locks,
+		TTL:   s.o.TTL, Hold: s.o.Hold, Started: started, Ended: started.Add(time.Duration(s.marks["seal"]-s.start) + 4*time.Second),
+		Command: fmt.Sprintf("fencepost chaos %s --seed %d --system %s --cluster local --contention %s", scenarioName(s.o), s.o.Seed,
+			s.system(), contention),
+		Versions: map[string]string{"fencepost": "4be0c11", "go": "go1.26.8", "cassandra": "5.0.6", "paxos_variant": "v2",
+			"replication": "SimpleStrategy, 3"},
+		Machine: map[string]string{"cores": "2", "memory": "7.8 GiB", "kernel": "6.1.0", "load": "1.9 2.2 1.7"},
 	})
 }

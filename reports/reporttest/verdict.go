@@ -127,7 +127,8 @@ func staleAccepts(h *history.History) []checker.Violation {
 		}
 		top, ok := highest[e.Key]
 		if ok && e.Ledger().Token < top.e.Ledger().Token && e.Ledger().Kind == history.LedgerAccept {
-			v := checker.Violation{Key: e.Key, Message: fmt.Sprintf("the sink accepted token %d after %d on %s (entries %d and %d of its ledger)", e.Ledger().Token, top.e.Ledger().Token, e.Key, e.Ledger().Seq, top.e.Ledger().Seq)}
+			v := checker.Violation{Key: e.Key, Message: fmt.Sprintf("the sink accepted token %d after %d on %s (entries %d and %d of its ledger)",
+				e.Ledger().Token, top.e.Ledger().Token, e.Key, e.Ledger().Seq, top.e.Ledger().Seq)}
 			for _, tok := range []int64{e.Ledger().Token, top.e.Ledger().Token} {
 				for _, op := range ends[e.Ledger().Issuer] {
 					if op.Invoke.To != nil && op.Invoke.To.Fence == tok && op.Outcome == history.OK {
@@ -170,8 +171,9 @@ func overlaps(h *history.History) []checker.Violation {
 		if op.End.TS < deadline {
 			out = append(out, checker.Violation{
 				Key: op.Invoke.Key, From: prev.Invoke.TS, To: deadline,
-				Message: fmt.Sprintf("%s (token %d) and %s (token %d) were both entitled to %s for %d ms", prev.Invoke.Proc, prev.Invoke.To.Fence, op.Invoke.Proc, op.Invoke.To.Fence, op.Invoke.Key, (deadline-op.End.TS)/1e6),
-				Events:  []checker.EventRef{ref(prev.Invoke), ref(prev.End), ref(op.Invoke), ref(op.End)},
+				Message: fmt.Sprintf("%s (token %d) and %s (token %d) were both entitled to %s for %d ms", prev.Invoke.Proc, prev.Invoke.To.Fence,
+					op.Invoke.Proc, op.Invoke.To.Fence, op.Invoke.Key, (deadline-op.End.TS)/1e6),
+				Events: []checker.EventRef{ref(prev.Invoke), ref(prev.End), ref(op.Invoke), ref(op.End)},
 			})
 		}
 	}

@@ -84,7 +84,8 @@ func TestPictures(t *testing.T) {
 	pages["compare"] = "/compare?" + strings.Join(names[:2], "&")
 	pages["compare3"] = "/compare?" + strings.Join(names, "&")
 	for name, path := range pages {
-		for kind, s := range map[string]pagetest.Screen{"light": pagetest.Wide, "dark": {W: 1280, H: 900, Dark: true}, "narrow": {W: 390, H: 800}} {
+		for kind, s := range map[string]pagetest.Screen{"light": pagetest.Wide, "dark": {W: 1280, H: 900, Dark: true},
+			"narrow": {W: 390, H: 800}} {
 			t.Run(name+"-"+kind, func(t *testing.T) { picture(open(t, srv, path, s), name+"-"+kind) })
 		}
 	}
@@ -103,7 +104,8 @@ func accessible(p *pagetest.Tab, name string) {
 
 func shown(p *pagetest.Tab) string {
 	p.T.Helper()
-	return strings.Join(pagetest.Eval[[]string](p, `[].map.call(document.querySelectorAll('input[name=run][type=checkbox]'), function (b) { return b.value; })`), " ")
+	return strings.Join(pagetest.Eval[[]string](p,
+		`[].map.call(document.querySelectorAll('input[name=run][type=checkbox]'), function (b) { return b.value; })`), " ")
 }
 
 // From the list by search, filter and choice to a comparison; a run that is made
@@ -120,7 +122,8 @@ func TestBrowserList(t *testing.T) {
 	accessible(p, "list")
 	p.Do(chromedp.SendKeys("#q", "pause", chromedp.ByQuery))
 	p.Until(`document.getElementById('count').textContent.startsWith('2 of 3')`)
-	p.Do(chromedp.SetValue("#f-verdict", "FAIL", chromedp.ByQuery), chromedp.Evaluate(`document.getElementById('f-verdict').dispatchEvent(new Event('change', {bubbles: true}))`, nil))
+	p.Do(chromedp.SetValue("#f-verdict", "FAIL", chromedp.ByQuery),
+		chromedp.Evaluate(`document.getElementById('f-verdict').dispatchEvent(new Event('change', {bubbles: true}))`, nil))
 	p.Until(`document.getElementById('count').textContent.startsWith('1 of 3')`)
 	if at := pagetest.Eval[string](p, `location.search`); at != "?q=pause&verdict=FAIL" {
 		t.Errorf("the address is %s", at)
@@ -150,7 +153,8 @@ func TestBrowserLive(t *testing.T) {
 	p.Until(`document.getElementById('connection').textContent === 'Following the run'`)
 	p.Until(`document.querySelectorAll('#log li').length === 5`)
 	l.Emit(progress.Event{Kind: progress.KindViolation, Violation: &progress.Violation{Property: "P3", Text: "the sink took an old token"}})
-	l.Emit(progress.Event{Kind: progress.KindRates, Rates: &progress.Rates{Phase: "fault", Cycles: 12345, PerSecond: 80, Active: []string{"partition n2"}}})
+	l.Emit(progress.Event{Kind: progress.KindRates, Rates: &progress.Rates{Phase: "fault", Cycles: 12345, PerSecond: 80,
+		Active: []string{"partition n2"}}})
 	p.Until(`document.getElementById('t-violations').textContent === '1' && document.getElementById('t-cycles').textContent === '12\u202f345' && document.querySelector('.pill').textContent === 'partition n2'`)
 	accessible(p, "live")
 	srv.CloseClientConnections()

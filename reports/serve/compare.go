@@ -33,8 +33,8 @@ const (
 // side is one run of a comparison, with what its files say.
 type side struct {
 	*Entry
-	verdict *checker.Result // nil: not checked
-	report  *reports.Report // nil: no report.json
+	verdict checker.Result  // zero: not checked
+	report  reports.Report  // zero: no report.json
 	rates   map[string]rate // by phase
 	notes   []string        // what could not be read
 }
@@ -105,16 +105,17 @@ func (s *Server) latencies(e *Entry, op, phase string) (*hdrhistogram.Histogram,
 	}
 	defer f.Close()
 	h := measure.NewHistogram()
-	err = eachRow(io.LimitReader(f, maxCSV), reports.OperationsFile, []string{"op", "phase", "outcome", "latency_ms", "proc"}, func(v []string) error {
-		if v[0] != op || v[2] != string(history.OK) || v[3] == "" || phase != measure.AllPhases && v[1] != phase || !measure.Client(v[4]) {
-			return nil
-		}
-		ms, err := strconv.ParseFloat(v[3], 64)
-		if err != nil {
-			return err
-		}
-		return measure.Record(h, milliseconds(ms))
-	})
+	err = eachRow(io.LimitReader(f, maxCSV), reports.OperationsFile, []string{"op", "phase", "outcome", "latency_ms", "proc"},
+		func(v []string) error {
+			if v[0] != op || v[2] != string(history.OK) || v[3] == "" || phase != measure.AllPhases && v[1] != phase || !measure.Client(v[4]) {
+				return nil
+			}
+			ms, err := strconv.ParseFloat(v[3], 64)
+			if err != nil {
+				return err
+			}
+			return measure.Record(h, milliseconds(ms))
+		})
 	return h, err
 }
 
@@ -150,39 +151,28 @@ func eachRow(r io.Reader, name string, columns []string, f func([]string) error)
 	}
 }
 
-func (d side) latency(op history.Op, phase string) (measure.Latency, bool) {
-	if d.report == nil {
-		return measure.Latency{}, false
-	}
-	i := slices.IndexFunc(d.report.Latencies, func(l measure.Latency) bool { return l.Op == op && l.Phase == phase })
-	if i < 0 {
-		return measure.Latency{}, false
-	}
-	return d.report.Latencies[i], true
+// property returns one of the verdict's, nil without it.
+func (d side) property(id string) *checker.Property {
+	return find(d.verdict.Properties, func(p checker.Property) bool { return p.ID == id })
 }
 
-// property returns one of the verdict's.
-func (d side) property(id string) (checker.Property, bool) {
-	if d.verdict == nil {
-		return checker.Property{}, false
-	}
-	i := slices.IndexFunc(d.verdict.Properties, func(p checker.Property) bool { return p.ID == id })
-	if i < 0 {
-		return checker.Property{}, false
-	}
-	return d.verdict.Properties[i], true
+func (d side) fault(id string) *reports.ReportFault {
+	return find(d.report.Faults, func(f reports.ReportFault) bool { return f.ID == id })
 }
 
-// recovery is what followed a fault's heal; ok is false if nothing is known of it.
-func (d side) recovery(id string) (checker.FaultRecovery, bool) {
-	if d.verdict == nil || d.verdict.Recovery == nil {
-		return checker.FaultRecovery{}, false
+// recovery is what followed a fault's heal, nil if nothing is known of it.
+func (d side) recovery(id string) *checker.FaultRecovery {
+	if d.verdict.Recovery == nil {
+		return nil
 	}
-	i := slices.IndexFunc(d.verdict.Recovery.Faults, func(f checker.FaultRecovery) bool { return f.ID == id })
-	if i < 0 || d.verdict.Recovery.Faults[i].Locks == 0 {
-		return checker.FaultRecovery{}, false
+	return find(d.verdict.Recovery.Faults, func(f checker.FaultRecovery) bool { return f.ID == id && f.Locks > 0 })
+}
+
+func find[T any](all []T, is func(T) bool) *T {
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return &all[i]
 	}
-	return d.verdict.Recovery.Faults[i], true
+	return nil
 }
 
 // setting is something that a run was told or ran on.
@@ -208,8 +198,10 @@ func (e *Entry) told() []setting {
 		rate = fmt.Sprintf("%g jobs/s", i.JobRate)
 	}
 	return []setting{
-		{"scenario", i.Scenario}, {"system", i.System}, {"sink", i.Sink}, {"seed", strconv.FormatUint(i.Seed, 10)}, {"contention", i.Contention}, {"cluster", i.Cluster},
-		{"workers", num(i.Workers)}, {"clients a worker", num(i.Clients)}, {"locks", num(i.Locks)}, {"shards", num(i.Shards)}, {"jobs enqueued", rate},
+		{"scenario", i.Scenario}, {"system", i.System}, {"sink", i.Sink}, {"seed", strconv.FormatUint(i.Seed, 10)},
+		{"contention", i.Contention}, {"cluster", i.Cluster},
+		{"workers", num(i.Workers)}, {"clients a worker", num(i.Clients)}, {"locks", num(i.Locks)}, {"shards", num(i.Shards)},
+		{"jobs enqueued", rate},
 		{"lease TTL", dur(i.TTL)}, {"hold time", dur(i.Hold)}, {"replay of", i.ReplayOf}, {"interrupted", i.Interrupted},
 	}
 }

@@ -18,22 +18,12 @@ import (
 const leastPhase = 1
 
 func rates(sides []side) (out []cellRow) {
-	for _, phase := range phases(func(p string) bool {
-		return slices.ContainsFunc(sides, func(d side) bool { return d.rates[p].seconds >= leastPhase })
-	}) {
-		row := cellRow{Name: phase}
-		base := sides[0].rates[phase].perSecond()
-		for i, d := range sides {
-			c := cell{Text: none}
-			if r := d.rates[phase]; r.seconds >= leastPhase {
-				c.Text, c.Small = fmt.Sprintf("%.1f/s", r.perSecond()), fmt.Sprintf("%s in %.0f s", measure.FormatCount(r.cycles), r.seconds)
-				if i > 0 {
-					c.Ratio = ratio(r.perSecond(), base)
-				}
-			}
-			row.Cells = append(row.Cells, c)
-		}
-		out = append(out, row)
+	for _, phase := range phases {
+		out = numbers(out, sides, phase, "", func(d side) (cell, float64, bool) {
+			r := d.rates[phase]
+			small := fmt.Sprintf("%s in %.0f s", measure.FormatCount(r.cycles), r.seconds)
+			return cell{Text: fmt.Sprintf("%.1f/s", r.perSecond()), Small: small}, r.perSecond(), r.seconds >= leastPhase
+		})
 	}
 	return out
 }
@@ -41,9 +31,6 @@ func rates(sides []side) (out []cellRow) {
 // ops are the operations that any run has measured, in the first run's order.
 func ops(sides []side) (out []history.Op) {
 	for _, d := range sides {
-		if d.report == nil {
-			continue
-		}
 		for _, l := range d.report.Latencies {
 			if l.OK > 0 && !slices.Contains(out, l.Op) {
 				out = append(out, l.Op)
@@ -53,21 +40,25 @@ func ops(sides []side) (out []history.Op) {
 	return out
 }
 
+// measured are the phases in which any run has an operation that ended ok.
+func measured(sides []side, op history.Op) []string {
+	return slices.DeleteFunc(slices.Clone(phases), func(phase string) bool {
+		return !slices.ContainsFunc(sides, func(d side) bool { return d.report.Latencies.Of(op, phase).OK > 0 })
+	})
+}
+
 func latencyRows(sides []side) (out []latencyRow) {
 	for _, op := range ops(sides) {
-		have := func(p string) bool {
-			return p != history.PhaseWarmup && p != history.PhaseHeal && slices.ContainsFunc(sides, func(d side) bool { l, ok := d.latency(op, p); return ok && l.OK > 0 })
-		}
-		for _, phase := range phases(have) {
-			row := latencyRow{Op: measure.OpTitle(op), Phase: phaseLabel(phase)}
-			base, _ := sides[0].latency(op, phase)
+		for _, phase := range measured(sides, op) {
+			if phase == history.PhaseWarmup || phase == history.PhaseHeal {
+				continue
+			}
+			row := latencyRow{Op: op, Phase: phase}
+			base := sides[0].report.Latencies.Of(op, phase)
 			for i, d := range sides {
-				c := latencyCell{P50: none, P95: none, P99: none, First: i == 0}
-				if l, ok := d.latency(op, phase); ok && l.OK > 0 {
-					c.P50, c.P95, c.P99, c.Few = measure.FormatDuration(l.P50), measure.FormatDuration(l.P95), measure.FormatDuration(l.P99), l.Few()
-					if i > 0 && base.OK > 0 {
-						c.Ratio, c.Class = ratio(float64(l.P99), float64(base.P99)), slower(l.P99, base.P99, l.Few() || base.Few())
-					}
+				c := latencyCell{Latency: d.report.Latencies.Of(op, phase), First: i == 0}
+				if i > 0 && c.OK > 0 && base.OK > 0 {
+					c.Ratio, c.Class = ratio(float64(c.P99), float64(base.P99)), slower(c.P99, base.P99, c.Few() || base.Few())
 				}
 				row.Cells = append(row.Cells, c)
 			}
@@ -92,39 +83,23 @@ func slower(b, a time.Duration, few bool) string {
 
 func recoveries(sides []side) (out []cellRow) {
 	for _, id := range faultIDs(sides) {
-		for _, kind := range []struct {
-			name string
-			of   func(checker.FaultRecovery) float64
-		}{
-			{"first success", func(f checker.FaultRecovery) float64 { return f.FirstMS }},
-			{"slowest lock or shard", func(f checker.FaultRecovery) float64 { return f.SlowestMS }},
-		} {
-			row, known := cellRow{Name: id, About: kind.name}, false
-			base, haveBase := sides[0].recovery(id)
-			for i, d := range sides {
-				c := cell{Text: none}
-				if f, ok := d.recovery(id); ok {
-					known = true
-					c.Text = measure.FormatDuration(milliseconds(kind.of(f)))
-					if i > 0 && haveBase {
-						c.Ratio = ratio(kind.of(f), kind.of(base))
-					}
+		add := func(about string, of func(*checker.FaultRecovery) float64) {
+			out = numbers(out, sides, id, about, func(d side) (cell, float64, bool) {
+				f := d.recovery(id)
+				if f == nil {
+					return cell{}, 0, false
 				}
-				row.Cells = append(row.Cells, c)
-			}
-			if known {
-				out = append(out, row)
-			}
+				return cell{Text: measure.FormatDuration(milliseconds(of(f)))}, of(f), true
+			})
 		}
+		add("first success", func(f *checker.FaultRecovery) float64 { return f.FirstMS })
+		add("slowest lock or shard", func(f *checker.FaultRecovery) float64 { return f.SlowestMS })
 	}
 	return out
 }
 
 func faultIDs(sides []side) (out []string) {
 	for _, d := range sides {
-		if d.report == nil {
-			continue
-		}
 		for _, f := range d.report.Faults {
 			if !slices.Contains(out, f.ID) {
 				out = append(out, f.ID)
@@ -145,32 +120,11 @@ func faults(sides []side) (out []faultRow) {
 	return out
 }
 
-func (d side) fault(id string) faultCell {
-	if d.report != nil {
-		for _, f := range d.report.Faults {
-			if f.ID != id {
-				continue
-			}
-			c := faultCell{Name: f.Name, Trigger: f.Trigger, Lasted: measure.FormatDuration(time.Duration((f.To - f.From) * 1e9)), Badge: badge{"proven", "pass", "check"}, Evidence: f.Evidence}
-			for i, t := range f.Targets {
-				if i > 0 {
-					c.Targets += ", "
-				}
-				c.Targets += t
-			}
-			if !f.Proven {
-				c.Badge = badge{"not proven", "invalid", "warn"}
-			}
-			return c
-		}
-	}
-	return faultCell{Missing: true}
-}
-
 // distribution draws the chart that the address asks for: of the main operation in
 // the fault phase, if it does not say.
 func (s *Server) distribution(p *comparePage, sides []side, v url.Values) {
-	all := slices.DeleteFunc(ops(sides), func(op history.Op) bool { return op == measure.OpStart || op == measure.OpRun }) // not in operations.csv
+	// not in operations.csv
+	all := slices.DeleteFunc(ops(sides), func(op history.Op) bool { return op == measure.OpStart || op == measure.OpRun })
 	if len(all) == 0 {
 		p.NoChart = "No run has measured an operation."
 		return
@@ -179,9 +133,7 @@ func (s *Server) distribution(p *comparePage, sides []side, v url.Values) {
 	if !slices.Contains(all, op) {
 		op = all[0]
 	}
-	have := phases(func(ph string) bool {
-		return slices.ContainsFunc(sides, func(d side) bool { l, ok := d.latency(op, ph); return ok && l.OK > 0 })
-	})
+	have := measured(sides, op)
 	phase := v.Get("phase")
 	if !slices.Contains(have, phase) {
 		phase = measure.AllPhases

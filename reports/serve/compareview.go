@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/record/history"
+	"fencepost/reports"
 	"fencepost/reports/chart"
 	"fencepost/reports/measure"
 )
@@ -49,31 +51,27 @@ type cell struct {
 	Text  string
 	Ratio string // to the first run
 	Class string
-	Badge *badge
+	Badge *reports.Badge
 	Small string
 	Link  string
 }
 
 type latencyRow struct {
-	Op, Phase string
-	Cells     []latencyCell
+	Op    history.Op
+	Phase string
+	Cells []latencyCell
 }
 
+// latencyCell is one run's latency; zero if it has none.
 type latencyCell struct {
-	P50, P95, P99, Ratio, Class string
-	Few, First                  bool
+	measure.Latency
+	Ratio, Class string // to the first run's
+	First        bool
 }
 
 type faultRow struct {
 	ID    string
-	Cells []faultCell
-}
-
-type faultCell struct {
-	Name, Targets, Trigger, Lasted string
-	Badge                          badge
-	Evidence                       []string
-	Missing                        bool
+	Cells []*reports.ReportFault // nil: it was not injected
 }
 
 type choice struct {
@@ -91,7 +89,8 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) {
 			s.fail(w, http.StatusNotFound, "There is no such run", "The directory of runs has no "+printable(name)+".")
 			return
 		case e.Bench():
-			s.fail(w, http.StatusBadRequest, "Benchmarks are not compared here", e.Name+" is a benchmark: its arms are compared within it, since absolute numbers of two say little.")
+			s.fail(w, http.StatusBadRequest, "Benchmarks are not compared here",
+				e.Name+" is a benchmark: its arms are compared within it, since absolute numbers of two say little.")
 			return
 		case slices.Contains(names[:i], name):
 			continue
@@ -102,7 +101,8 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) {
 		sides = append(sides, s.load(e))
 	}
 	if len(sides) < leastRuns {
-		s.fail(w, http.StatusBadRequest, "Choose runs to compare", fmt.Sprintf("Choose %d to %d runs in the list, and then “Compare selected”.", leastRuns, mostRuns))
+		s.fail(w, http.StatusBadRequest, "Choose runs to compare",
+			fmt.Sprintf("Choose %d to %d runs in the list, and then “Compare selected”.", leastRuns, mostRuns))
 		return
 	}
 	p := comparison(sides)
@@ -182,98 +182,105 @@ func settings(sides []side) (differing []cellRow, same []setting) {
 }
 
 func properties(sides []side) (out []cellRow) {
-	var ids []string
-	titles := map[string]string{}
+	var rows []cellRow
 	for _, d := range sides {
-		if d.verdict == nil {
-			continue
-		}
 		for _, p := range d.verdict.Properties {
-			if !slices.Contains(ids, p.ID) {
-				ids, titles[p.ID] = append(ids, p.ID), p.Title
+			if !slices.ContainsFunc(rows, func(r cellRow) bool { return r.Name == p.ID }) {
+				rows = append(rows, cellRow{Name: p.ID, About: p.Title})
 			}
 		}
 	}
-	for _, id := range ids {
-		row := cellRow{Name: id, About: titles[id]}
+	for _, row := range rows {
 		var first checker.Status
 		for _, d := range sides {
-			p, ok := d.property(id)
-			if !ok {
+			p := d.property(row.Name)
+			if p == nil {
 				row.Cells = append(row.Cells, cell{Text: none})
 				continue
 			}
-			b := statusBadge(p.Status)
-			c := cell{Badge: &b, Small: measure.FormatCount(p.Checked) + " checked"}
-			if p.Count > 0 {
-				c.Small = measure.FormatCount(p.Count) + " violations"
-				if p.Count == 1 {
-					c.Small = "1 violation"
-				}
-				if d.Report != "" {
-					c.Link = runPath(d.Name) + d.Report + "#violation-" + url.PathEscape(p.ID) + "-1"
-				}
-			}
-			if first == "" {
-				first = p.Status
-			}
-			if p.Status != first {
-				row.Differs = true
-			}
-			row.Cells = append(row.Cells, c)
+			first = cmp.Or(first, p.Status)
+			row.Differs = row.Differs || p.Status != first
+			row.Cells = append(row.Cells, d.propertyCell(*p))
 		}
 		out = append(out, row)
 	}
 	return out
 }
 
+func (d side) propertyCell(p checker.Property) cell {
+	b := reports.BadgeOf(p.Status)
+	c := cell{Badge: &b, Small: measure.FormatCount(p.Checked) + " checked"}
+	if p.Count > 0 {
+		c.Small = measure.FormatCount(p.Count) + " violations"
+		if p.Count == 1 {
+			c.Small = "1 violation"
+		}
+		if d.Report != "" {
+			c.Link = runPath(d.Name) + d.Report + "#violation-" + url.PathEscape(p.ID) + "-1"
+		}
+	}
+	return c
+}
+
+// numbers is a row of numbers, with their ratios to the first run's. What is not known is 0;
+// a row of which no run knows anything is left out.
+func numbers(to []cellRow, sides []side, name, about string, of func(side) (c cell, v float64, known bool)) []cellRow {
+	row := cellRow{Name: name, About: about}
+	var base float64
+	any := false
+	for i, d := range sides {
+		c, v, known := of(d)
+		switch {
+		case !known:
+			c = cell{Text: none}
+		case i > 0:
+			c.Ratio = ratio(v, base)
+		}
+		if i == 0 {
+			base = v
+		}
+		any = any || known
+		row.Cells = append(row.Cells, c)
+	}
+	if !any {
+		return to
+	}
+	return append(to, row)
+}
+
+// comparedCounts are the counts that runs are compared by; a run without jobs has none of them.
+var comparedCounts = []struct {
+	name, about string
+	jobs        bool
+	of          func(checker.Counts) int
+}{
+	{"operations", "", false, func(c checker.Counts) int { return c.Operations }},
+	{"cycles", "locks released, or jobs completed", false, func(c checker.Counts) int { return c.Cycles }},
+	{"grants", "of locks or shards", false, func(c checker.Counts) int { return c.Grants }},
+	{"takeovers", "grants from another holder’s lease", false, func(c checker.Counts) int { return c.Takeovers }},
+	{"effects accepted", "", false, func(c checker.Counts) int { return c.Effects }},
+	{"stale writes refused", "", false, func(c checker.Counts) int { return c.StaleRefused }},
+	{"unknown outcomes", "", false, func(c checker.Counts) int { return c.Unknowns }},
+	{"of them settled", "by the final rows", false, func(c checker.Counts) int { return c.UnknownSettled }},
+	{"leases lost", "before their release", false, func(c checker.Counts) int { return c.LeasesLost }},
+	{"faults", "", false, func(c checker.Counts) int { return c.Faults }},
+	{"faults proven", "", false, func(c checker.Counts) int { return c.FaultsProven }},
+	{"jobs enqueued", "", true, func(c checker.Counts) int { return c.Jobs.Enqueued }},
+	{"jobs retried", "", true, func(c checker.Counts) int { return c.Jobs.Retried }},
+	{"jobs rescued", "", true, func(c checker.Counts) int { return c.Jobs.Rescued }},
+	{"jobs dead", "", true, func(c checker.Counts) int { return c.Jobs.DLQ }},
+}
+
 func counts(sides []side) (out []cellRow) {
-	add := func(name, about string, of func(checker.Counts) (int, bool)) {
-		row := cellRow{Name: name, About: about}
-		var base float64
-		known := false
-		for i, d := range sides {
-			c := cell{Text: none}
-			if n, ok := of(d.Counts); ok && d.Counts.Events > 0 {
-				c.Text, known = measure.FormatCount(n), true
-				if i == 0 {
-					base = float64(n)
-				} else {
-					c.Ratio = ratio(float64(n), base)
-				}
+	for _, x := range comparedCounts {
+		out = numbers(out, sides, x.name, x.about, func(d side) (cell, float64, bool) {
+			if d.Counts.Events == 0 || x.jobs && d.Counts.Jobs == nil {
+				return cell{}, 0, false
 			}
-			row.Cells = append(row.Cells, c)
-		}
-		if known {
-			out = append(out, row)
-		}
+			n := x.of(d.Counts)
+			return cell{Text: measure.FormatCount(n)}, float64(n), true
+		})
 	}
-	plain := func(f func(checker.Counts) int) func(checker.Counts) (int, bool) {
-		return func(c checker.Counts) (int, bool) { return f(c), true }
-	}
-	jobs := func(f func(*checker.JobCounts) int) func(checker.Counts) (int, bool) {
-		return func(c checker.Counts) (int, bool) {
-			if c.Jobs == nil {
-				return 0, false
-			}
-			return f(c.Jobs), true
-		}
-	}
-	add("operations", "", plain(func(c checker.Counts) int { return c.Operations }))
-	add("cycles", "locks released, or jobs completed", plain(func(c checker.Counts) int { return c.Cycles }))
-	add("grants", "of locks or shards", plain(func(c checker.Counts) int { return c.Grants }))
-	add("takeovers", "grants from another holder’s lease", plain(func(c checker.Counts) int { return c.Takeovers }))
-	add("effects accepted", "", plain(func(c checker.Counts) int { return c.Effects }))
-	add("stale writes refused", "", plain(func(c checker.Counts) int { return c.StaleRefused }))
-	add("unknown outcomes", "", plain(func(c checker.Counts) int { return c.Unknowns }))
-	add("of them settled", "by the final rows", plain(func(c checker.Counts) int { return c.UnknownSettled }))
-	add("leases lost", "before their release", plain(func(c checker.Counts) int { return c.LeasesLost }))
-	add("faults", "", plain(func(c checker.Counts) int { return c.Faults }))
-	add("faults proven", "", plain(func(c checker.Counts) int { return c.FaultsProven }))
-	add("jobs enqueued", "", jobs(func(c *checker.JobCounts) int { return c.Enqueued }))
-	add("jobs retried", "", jobs(func(c *checker.JobCounts) int { return c.Retried }))
-	add("jobs rescued", "", jobs(func(c *checker.JobCounts) int { return c.Rescued }))
-	add("jobs dead", "", jobs(func(c *checker.JobCounts) int { return c.DLQ }))
 	return out
 }
 
@@ -292,15 +299,8 @@ func ratio(b, a float64) string {
 	return fmt.Sprintf("×%.2f", r)
 }
 
-// phases are those that runs are compared in, in order, as far as any run has them.
-func phases(have func(string) bool) (out []string) {
-	for _, p := range append(history.Phases[:6:6], measure.AllPhases) {
-		if have(p) {
-			out = append(out, p)
-		}
-	}
-	return out
-}
+// phases are those that runs are compared in, in order.
+var phases = append(history.Phases[:6:6], measure.AllPhases)
 
 func phaseLabel(p string) string {
 	if p == measure.AllPhases {

@@ -9,8 +9,9 @@
 // shown the same way. What a file lacks is said on the page.
 //
 // The work is split: Index knows the directory (and reads a file again only when it
-// has changed), query.go chooses and sorts, compare.go sets runs side by side, the
-// files *view.go make what the templates show, server.go routes and guards.
+// has changed), query.go chooses and sorts, the
+// files compare*.go set runs side by side, views.go makes what the other templates show,
+// server.go routes and guards.
 //
 // The server only reads: GET and HEAD. It answers requests that name this machine
 // (Host), so no web page can reach it by a name of its own that resolves to here, and

@@ -33,10 +33,14 @@ func TestOnlyFilesOfRuns(t *testing.T) {
 	s := handler(t, runs)
 
 	for _, path := range []string{
-		"/runs/r1/../../secret.json", "/runs/../secret.json", "/runs/r1/..\\..\\secret.json", "/runs/r1//etc/passwd", "/runs/r1/history/../../../secret.json",
-		"/runs/r1/history/../run.json", "/runs//r1/run.json", "/runs/r1/./run.json", "/runs/stray.json", "/runs/r1/key.pem", "/runs/r1/.hidden.json",
-		"/runs/r1/deep/a.json", "/runs/r1/history/er/a.jsonl", "/runs/r1/link.json", "/runs/r1/alias.json", "/runs/outside/secret.json", "/runs/outside/", "/runs/r2/logs/secret.json",
-		"/runs/r1/run.json\x00.html", "/runs/r1/logs/\x00", "/runs/./r1/run.json", "/runs/%2e%2e/secret.json", "/assets/../serve.go", "/runs/r1/logs/..", "/events/../secret.json", "/events/outside",
+		"/runs/r1/../../secret.json", "/runs/../secret.json", "/runs/r1/..\\..\\secret.json", "/runs/r1//etc/passwd",
+		"/runs/r1/history/../../../secret.json",
+		"/runs/r1/history/../run.json", "/runs//r1/run.json", "/runs/r1/./run.json", "/runs/stray.json", "/runs/r1/key.pem",
+		"/runs/r1/.hidden.json",
+		"/runs/r1/deep/a.json", "/runs/r1/history/er/a.jsonl", "/runs/r1/link.json", "/runs/r1/alias.json", "/runs/outside/secret.json",
+		"/runs/outside/", "/runs/r2/logs/secret.json",
+		"/runs/r1/run.json\x00.html", "/runs/r1/logs/\x00", "/runs/./r1/run.json", "/runs/%2e%2e/secret.json", "/assets/../serve.go",
+		"/runs/r1/logs/..", "/events/../secret.json", "/events/outside",
 	} {
 		w := get(t, s, path)
 		if w.Code == http.StatusOK {
@@ -49,7 +53,8 @@ func TestOnlyFilesOfRuns(t *testing.T) {
 	// By the wire too: there the mux cleans paths, and escapes are decoded.
 	srv := httptest.NewServer(s)
 	defer srv.Close()
-	for _, path := range []string{"/runs/r1/%2e%2e/%2e%2e/secret.json", "/runs/r1/..%2f..%2fsecret.json", "/runs/r1/history%2f..%2f..%2fkey.pem", "/runs/..%2fsecret.json"} {
+	for _, path := range []string{"/runs/r1/%2e%2e/%2e%2e/secret.json", "/runs/r1/..%2f..%2fsecret.json",
+		"/runs/r1/history%2f..%2f..%2fkey.pem", "/runs/..%2fsecret.json"} {
 		r, err := srv.Client().Get(srv.URL + path)
 		must(t, err)
 		r.Body.Close()
@@ -152,7 +157,8 @@ func TestEscapes(t *testing.T) {
 	makeRun(t, runs, spec{name: "r1", scenario: `<script>alert(1)</script>`, system: `"><img src=x>`, verdict: "PASS"})
 	makeRun(t, runs, spec{name: "r2", verdict: "PASS"})
 	s := handler(t, runs)
-	for _, path := range []string{"/", "/runs/r1/", "/compare?run=r1&run=r2", "/?q=%22%3E%3Cimg%20src=x%3E", "/?scenario=%3Cscript%3Ealert(1)%3C/script%3E"} {
+	for _, path := range []string{"/", "/runs/r1/", "/compare?run=r1&run=r2", "/?q=%22%3E%3Cimg%20src=x%3E",
+		"/?scenario=%3Cscript%3Ealert(1)%3C/script%3E"} {
 		hasNot(t, page(t, s, path), "<script>alert", "<img src=x>")
 	}
 	w := get(t, s, "/runs/<script>alert(1)</script>")

@@ -91,7 +91,9 @@ func TestNoRunsYet(t *testing.T) {
 
 // A query's address gives the same query again.
 func TestQueryPath(t *testing.T) {
-	for _, path := range []string{"/", "/?q=a+b%26c", "/?commit=1&contention=high&from=2026-11-21&page=3&q=x&sort=seed&to=2026-11-22&verdict=NOT+CHECKED", "/benchmarks?backend=up&sort=-arms", "/?sort=-seed"} {
+	for _, path := range []string{"/", "/?q=a+b%26c",
+		"/?commit=1&contention=high&from=2026-11-21&page=3&q=x&sort=seed&to=2026-11-22&verdict=NOT+CHECKED",
+		"/benchmarks?backend=up&sort=-arms", "/?sort=-seed"} {
 		u, err := url.Parse(path)
 		must(t, err)
 		q, err := ParseQuery(u.Query(), u.Path == "/benchmarks")
@@ -212,7 +214,8 @@ func TestRunPage(t *testing.T) {
 	makeRun(t, runs, spec{name: "a b", verdict: "FAIL", at: time.Minute})
 	s := handler(t, runs)
 	text := page(t, s, "/runs/a b/")
-	has(t, text, "FAIL", "report.html#violation-P3-1", "history/w1.1.jsonl", "logs/w1.1.log", "make chaos SCENARIO=kill-worker", "fenced", "0123456789ab")
+	has(t, text, "FAIL", "report.html#violation-P3-1", "history/w1.1.jsonl", "logs/w1.1.log", "make chaos SCENARIO=kill-worker", "fenced",
+		"0123456789ab")
 	if w := get(t, s, "/runs/a b"); w.Code != 302 || w.Header().Get("Location") != "/runs/a%20b/" {
 		t.Errorf("without a slash: %d to %s", w.Code, w.Header().Get("Location"))
 	}
@@ -234,7 +237,8 @@ func TestBenchmark(t *testing.T) {
 	must(t, err)
 	must(t, reports.WriteBench(dir, reports.BenchResult{
 		Name: "20261121-bench-low", About: "locks", Started: began, Ended: began.Add(time.Minute), Problems: []string{"the copy differs by 20 %"},
-		Arms: []reports.BenchArm{{ID: "a", Scenario: "lock cycle", Threads: 1, Rounds: []reports.BenchRound{{Round: 1, Seconds: 1, OK: 1, Latency: enc}}}},
+		Arms: []reports.BenchArm{{ID: "a", Scenario: "lock cycle", Threads: 1,
+			Rounds: []reports.BenchRound{{Round: 1, Seconds: 1, OK: 1, Latency: enc}}}},
 	}))
 	makeRun(t, runs, spec{name: "r", verdict: "PASS"})
 	s := handler(t, runs)
@@ -252,7 +256,8 @@ func TestThousandRuns(t *testing.T) {
 	for i := range 1000 {
 		dir := filepath.Join(runs, fmt.Sprintf("run-%04d", i))
 		must(t, os.Mkdir(dir, 0o755))
-		write(t, filepath.Join(dir, rundir.InfoFile), fmt.Sprintf(`{"run":"run-%04d","scenario":"s%d","seed":%d,"started":%q}`, i, i%20, i, began.Add(time.Duration(i)*time.Second).Format(time.RFC3339)))
+		write(t, filepath.Join(dir, rundir.InfoFile), fmt.Sprintf(`{"run":"run-%04d","scenario":"s%d","seed":%d,"started":%q}`, i, i%20, i,
+			began.Add(time.Duration(i)*time.Second).Format(time.RFC3339)))
 		write(t, filepath.Join(dir, rundir.VerdictFile), `{"version":1,"verdict":"PASS","counts":{"events":5}}`)
 	}
 	s := handler(t, runs)
@@ -281,10 +286,88 @@ func TestLivePage(t *testing.T) {
 	halfWay(l)
 	s := handler(t, runs)
 	text := page(t, s, "/runs/a/")
-	has(t, text, "RUNNING", `data-events="/events/a"`, `class="now" data-stage="fault" aria-current="step"`, `class="done" data-stage="before"`, "f1 injected: partition n2 (at 500ms)", `id="t-cycles">120<`, "0 of 1", "cband")
+	has(t, text, "RUNNING", `data-events="/events/a"`, `class="now" data-stage="fault" aria-current="step"`,
+		`class="done" data-stage="before"`, "f1 injected: partition n2 (at 500ms)", `id="t-cycles">120<`, "0 of 1", "cband")
 	has(t, page(t, s, "/"), "RUNNING", "1 running now")
 	has(t, get(t, s, "/runs/a/report.html").Body.String(), "is live")
 	l.Emit(progress.Event{Kind: progress.KindPhase, Phase: "drain"})
 	s.index.scanned = time.Time{}
 	has(t, page(t, s, "/runs/a/"), `data-stage="drain" aria-current="step"`)
+}
+
+func TestCompare(t *testing.T) {
+	runs := t.TempDir()
+	makeRun(t, runs, spec{name: "a", verdict: "PASS", seed: 1})
+	makeRun(t, runs, spec{name: "b", verdict: "FAIL", seed: 2, contention: "high", slow: 2})
+	makeRun(t, runs, spec{name: "c", verdict: "PASS", seed: 1})
+	s := handler(t, runs)
+	text := page(t, s, "/compare?run=a&run=b")
+	has(t, text,
+		"Comparison of 2 runs",
+		`<th scope="row">contention</th><td class="">medium</td><td class="differs">high`, // settings
+		`<th scope="row">seed</th>`,
+		`<span class="mark">differs</span>`, "4 violations", "report.html#violation-P3-1", // properties
+		`>401</td>`, `402 <span class="ratio">×1.00</span>`, // cycles
+		"50.0/s", "100 in 2 s", "20.0/s", // throughput
+		`>100 ms</td><td class="n edge">10 ms</td>`, `<td class="n up">×2.00</td>`, // latencies
+		"900 ms", `1.8 s <span class="ratio">×2.00</span>`, // recovery
+		"w1 is gone", "at 500ms", // evidence
+		`<figure class="chart curves"`, "Latency of lock wait by percentile, fault",
+	)
+	hasNot(t, text, "Not all could be read", `<th scope="row">workers</th>`) // the same settings are no rows
+	has(t, text, "<dt>workers</dt><dd>4</dd>")
+
+	same := page(t, s, "/compare?run=a&run=c")
+	has(t, same, "None: the runs had the same settings.")
+	hasNot(t, same, `class="mark"`)
+	three := page(t, s, "/compare?run=b&run=a&run=c&run=a&op=lock&phase=before")
+	has(t, three, "Comparison of 3 runs", "/compare?run=a&amp;run=b&amp;run=c", "No run has such an operation", "leave out")
+
+	for path, code := range map[string]int{"/compare": 400, "/compare?run=a": 400, "/compare?run=a&run=a": 400,
+		"/compare?run=a&run=zzz": 404} {
+		if w := get(t, s, path); w.Code != code {
+			t.Errorf("%s: %d, want %d", path, w.Code, code)
+		}
+	}
+}
+
+// What a run lacks is said, and the rest is compared.
+func TestCompareIncomplete(t *testing.T) {
+	runs := t.TempDir()
+	makeRun(t, runs, spec{name: "a", verdict: "PASS"})
+	dir := makeRun(t, runs, spec{name: "b", verdict: "PASS", seed: 1})
+	for _, f := range []string{rundir.VerdictFile, reports.JSONFile, reports.OperationsFile} {
+		must(t, os.Remove(filepath.Join(dir, f)))
+	}
+	write(t, filepath.Join(dir, reports.TimelineFile), "start_s,seconds,phase,cycles\n0,x,before,1\n")
+	text := page(t, handler(t, runs), "/compare?run=a&run=b")
+	has(t, text, "Not all could be read", "B: timeline.csv", "B: operations.csv", "B: report.json", "was not injected", "NOT CHECKED",
+		`<figure class="chart curves"`)
+}
+
+func TestRatio(t *testing.T) {
+	for _, c := range []struct {
+		b, a float64
+		want string
+	}{{2, 1, "×2.00"}, {1, 3, "×0.33"}, {25, 2, "×12.5"}, {1000, 2, "×500"}, {1, 0, ""}, {0, 2, "×0.00"}} {
+		if got := ratio(c.b, c.a); got != c.want {
+			t.Errorf("ratio(%g, %g) = %q, want %q", c.b, c.a, got, c.want)
+		}
+	}
+}
+
+// The latencies of the chart are those of the clients' operations that ended ok.
+func TestLatencies(t *testing.T) {
+	runs := t.TempDir()
+	makeRun(t, runs, spec{name: "a", verdict: "PASS"})
+	s := handler(t, runs)
+	e, _ := s.index.Find("a")
+	h, err := s.latencies(e, "lock", "fault")
+	must(t, err)
+	if h.TotalCount() != 200 || h.ValueAtQuantile(100) < 199_000 {
+		t.Errorf("%d latencies up to %d µs", h.TotalCount(), h.ValueAtQuantile(100))
+	}
+	if h, err := s.latencies(e, "lock", "before"); err != nil || h.TotalCount() != 0 {
+		t.Errorf("%v, %v", h, err)
+	}
 }

@@ -23,9 +23,9 @@ type Live struct {
 	T    float64
 
 	Run        progress.Run
-	Phases     []LivePhase
-	Rates      progress.Rates // the last
-	Seen       []LiveRate
+	Phases     []progress.Event
+	Rates      progress.Rates   // the last
+	Seen       []progress.Event // of rates
 	Faults     []LiveFault
 	Problems   []LiveText
 	Violations []progress.Violation
@@ -33,15 +33,6 @@ type Live struct {
 	Verdict    *progress.Verdict
 	Log        []LiveText // what a person would want to read, in order
 }
-
-// LivePhase is a phase with its begin.
-type LivePhase struct {
-	Name string
-	T    float64
-}
-
-// LiveRate is a point of the rate's curve.
-type LiveRate struct{ T, PerSecond float64 }
 
 // LiveFault is one injection; To is 0 while it is in force.
 type LiveFault struct {
@@ -89,11 +80,11 @@ func (l *Live) add(e progress.Event) {
 			l.Run = *e.Run
 		}
 	case progress.KindPhase:
-		l.Phases = append(l.Phases, LivePhase{e.Phase, e.T})
+		l.Phases = append(l.Phases, e)
 	case progress.KindRates:
 		if e.Rates != nil {
 			l.Rates = *e.Rates
-			l.Seen = append(l.Seen, LiveRate{e.T, e.Rates.PerSecond})
+			l.Seen = append(l.Seen, e)
 		}
 	case progress.KindFault:
 		if e.Fault != nil {
@@ -143,7 +134,7 @@ func (l *Live) Phase() string {
 	case len(l.Phases) == 0:
 		return "setting up"
 	}
-	return l.Phases[len(l.Phases)-1].Name
+	return l.Phases[len(l.Phases)-1].Phase
 }
 
 // Proven is how many of the faults are proven.

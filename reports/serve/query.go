@@ -77,7 +77,10 @@ var runColumns = []column{
 	{sortVerdict, "Verdict", false, byNumber(func(e *Entry) int { return slices.Index(severity, e.State) })},
 	{"scenario", "Scenario", false, byText(func(e *Entry) string { return e.Info.Scenario })},
 	{"system", "System", false, byText(func(e *Entry) string { return e.Info.System })},
-	{"contention", "Contention", false, byNumber(func(e *Entry) int { return slices.Index([]string{"", "low", "medium", "high"}, e.Info.Contention) })},
+	{"contention", "Contention", false, byNumber(func(e *Entry) int {
+		return slices.Index([]string{"", "low", "medium", "high"},
+			e.Info.Contention)
+	})},
 	{"seed", "Seed", true, byNumber(func(e *Entry) uint64 { return e.Info.Seed })},
 	{sortStarted, "Started (UTC)", true, func(a, b *Entry) int { return a.Info.Started.Compare(b.Info.Started) }},
 	{"took", "Took", true, byNumber((*Entry).Took)},
@@ -205,7 +208,8 @@ func (q Query) Narrowed() bool {
 func (e *Entry) words() string {
 	i := e.Info
 	parts := []string{
-		e.Name, string(e.State), i.Scenario, i.About, i.System, i.Sink, i.Contention, i.Cluster, fmt.Sprintf("seed=%d", i.Seed), i.Command, i.ReplayOf,
+		e.Name, string(e.State), i.Scenario, i.About, i.System, i.Sink, i.Contention, i.Cluster, fmt.Sprintf("seed=%d", i.Seed), i.Command,
+		i.ReplayOf,
 		e.Summary, e.Commit(), e.Problem, strings.Join(e.Failed, " "), strings.Join(e.Problems, " "),
 	}
 	return strings.ToLower(strings.Join(parts, "\n"))

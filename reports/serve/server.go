@@ -73,7 +73,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !s.hosts.allow(r.Host):
 		s.metrics.refused.Inc()
-		http.Error(w, "fencepost serve answers only requests to the address that it listens at, not to "+printable(r.Host)+".\nOpen it by that address, or name another with --listen.", http.StatusForbidden)
+		http.Error(w, "fencepost serve answers only requests to the address that it listens at, not to "+printable(r.Host)+".\nOpen it by that "+
+			"address, or name another with --listen.", http.StatusForbidden)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		s.metrics.refused.Inc()
 		w.Header().Set("Allow", "GET, HEAD")
@@ -86,7 +87,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // secure sets what holds for every answer. Our own pages take style, script and data
 // from here and nothing from elsewhere; charts are drawn with style attributes.
 func secure(h http.Header) {
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inline'; script-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inline'; script-src 'self'; connect-src "+
+		"'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
@@ -107,7 +109,8 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 	case !ok && strings.Trim(full, "/") == "latest":
 		s.latest(w, r)
 	case !ok:
-		s.fail(w, http.StatusNotFound, "There is no such run", "The directory of runs has no "+printable(full)+". It may have been removed since the list was made.")
+		s.fail(w, http.StatusNotFound, "There is no such run", "The directory of runs has no "+printable(full)+". It may have been removed "+
+			"since the list was made.")
 	case file == "" && !strings.HasSuffix(full, "/"):
 		http.Redirect(w, r, runPath(e.Name), http.StatusFound) // links of the page are relative to it
 	case file == "":

@@ -53,9 +53,12 @@ func makeRun(t testing.TB, runs string, s spec) string {
 		must(t, os.MkdirAll(filepath.Join(dir, d), 0o755))
 	}
 	info := rundir.Info{
-		Run: filepath.Base(s.name), Scenario: s.scenario, About: "A worker is killed.", Seed: s.seed, System: s.system, Cluster: "local", Contention: s.contention,
-		Workers: 4, Clients: 3, Locks: 10, TTL: 6 * time.Second, Hold: 20 * time.Millisecond, Started: began.Add(s.at), Ended: began.Add(s.at + 40*time.Second),
-		Command: "make chaos SCENARIO=" + s.scenario, Versions: map[string]string{"fencepost": "0123456789ab", "cassandra": "5.0.6"}, Machine: map[string]string{"cores": "2"},
+		Run: filepath.Base(s.name), Scenario: s.scenario, About: "A worker is killed.", Seed: s.seed, System: s.system, Cluster: "local",
+		Contention: s.contention,
+		Workers:    4, Clients: 3, Locks: 10, TTL: 6 * time.Second, Hold: 20 * time.Millisecond, Started: began.Add(s.at),
+		Ended:   began.Add(s.at + 40*time.Second),
+		Command: "make chaos SCENARIO=" + s.scenario, Versions: map[string]string{"fencepost": "0123456789ab", "cassandra": "5.0.6"},
+		Machine: map[string]string{"cores": "2"},
 	}
 	write(t, filepath.Join(dir, rundir.InfoFile), asJSON(t, info))
 	write(t, filepath.Join(dir, rundir.HistoryDir, "w1.1.jsonl"), "{}\n")
@@ -66,9 +69,12 @@ func makeRun(t testing.TB, runs string, s spec) string {
 	}
 	v := checker.Result{
 		Version: 1, Run: info.Run, Verdict: checker.Verdict(s.verdict), Summary: "what it means", Millis: 250,
-		Properties: []checker.Property{{ID: "P1", Title: "one holder", Status: checker.StatusPass, Checked: 900}, {ID: "P3", Title: "fenced", Status: checker.StatusPass, Checked: 800}},
-		Counts:     checker.Counts{Events: 5000, Operations: 2000, Cycles: 400 + int(s.seed), Grants: 401, Takeovers: 3, Effects: 399, Faults: 1, FaultsProven: 1, Unknowns: 7},
-		Recovery:   &checker.Recovery{Faults: []checker.FaultRecovery{{ID: "f1", Name: "kill-worker", FirstMS: 20 * s.slow, SlowestMS: 900 * s.slow, SlowestLock: "lock-1", Locks: 10}}},
+		Properties: []checker.Property{{ID: "P1", Title: "one holder", Status: checker.StatusPass, Checked: 900},
+			{ID: "P3", Title: "fenced", Status: checker.StatusPass, Checked: 800}},
+		Counts: checker.Counts{Events: 5000, Operations: 2000, Cycles: 400 + int(s.seed), Grants: 401, Takeovers: 3, Effects: 399,
+			Faults: 1, FaultsProven: 1, Unknowns: 7},
+		Recovery: &checker.Recovery{Faults: []checker.FaultRecovery{{ID: "f1", Name: "kill-worker", FirstMS: 20 * s.slow,
+			SlowestMS: 900 * s.slow, SlowestLock: "lock-1", Locks: 10}}},
 	}
 	if s.verdict == "FAIL" {
 		v.Properties[1].Status, v.Properties[1].Count = checker.StatusFail, 4
@@ -82,9 +88,11 @@ func makeRun(t testing.TB, runs string, s spec) string {
 			{Op: history.OpLock, Phase: history.PhaseFault, OK: 500, P50: ms(5), P95: ms(80), P99: ms(100), Max: ms(900)},
 			{Op: history.OpLock, Phase: measure.AllPhases, OK: 1000, P50: ms(4), P95: ms(60), P99: ms(90), Max: ms(900)},
 		},
-		Faults: []reports.ReportFault{{ID: "f1", Name: "kill-worker", Targets: []string{"w1"}, Trigger: "at 500ms", From: 8, To: 9.5, Proven: true, Evidence: []string{"w1 is gone"}}},
+		Faults: []reports.ReportFault{{ID: "f1", Name: "kill-worker", Targets: []string{"w1"}, Trigger: "at 500ms", From: 8, To: 9.5,
+			Proven: true, Evidence: []string{"w1 is gone"}}},
 	}))
-	write(t, filepath.Join(dir, reports.TimelineFile), "start_s,seconds,phase,cycles,ok\n0.000,1.000,before,50,150\n1.000,1.000,before,50,150\n2.000,1.000,fault,20,60\n3.000,1.000,fault,20,60\n")
+	write(t, filepath.Join(dir, reports.TimelineFile),
+		"start_s,seconds,phase,cycles,ok\n0.000,1.000,before,50,150\n1.000,1.000,before,50,150\n2.000,1.000,fault,20,60\n3.000,1.000,fault,20,60\n")
 	ops := "proc,id,op,phase,latency_ms,outcome\n"
 	for i := range 200 {
 		ops += fmt.Sprintf("w1.1/c1,%d,lock,fault,%.3f,ok\n", i, (1+float64(i))*s.slow)
@@ -118,7 +126,8 @@ func goesOn(t *testing.T, runs, name string) (*progress.Log, string) {
 	dir := makeRun(t, runs, spec{name: name, scenario: "partition", at: time.Hour, seed: 9})
 	must(t, os.Remove(filepath.Join(dir, rundir.ReportFile)))
 	l := progress.New(nil)
-	must(t, l.Begin(filepath.Join(dir, rundir.ProgressFile), progress.Run{Name: name, Scenario: "partition", Seed: 9, System: "core", Contention: "medium", Backend: "local", Dir: dir}))
+	must(t, l.Begin(filepath.Join(dir, rundir.ProgressFile), progress.Run{Name: name, Scenario: "partition", Seed: 9, System: "core",
+		Contention: "medium", Backend: "local", Dir: dir}))
 	t.Cleanup(func() { _ = l.Close() })
 	return l, dir
 }
