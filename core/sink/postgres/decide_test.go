@@ -13,10 +13,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"go.uber.org/goleak"
 
 	"fencepost/core/sink"
 	"fencepost/core/store"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestAnswer: a stale answer is final for the only copy alone.
 func TestAnswer(t *testing.T) {

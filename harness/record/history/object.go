@@ -224,7 +224,8 @@ var objects = compile(
 	&object{of: Change{}, name: "change", means: "what a batch, or an update, does to one job, to one schedule, or to the shard",
 		by: "do", kinds: []objectKind{
 			{"enqueue", "job [due_ms schedule nominal_ms after]"},
-			{"claim retry rescue", "job run attempt [due_ms]"},
+			{"claim retry", "job run attempt [due_ms]"},
+			{"rescue", "job run [attempt due_ms]"}, // who forgets attempts rescues a run without: P2's finding, not the reader's
 			{"complete abandon", "job run attempt"},
 			{"dlq cancel", "job [run attempt]"},
 			{"redrive hasten", "job [run attempt due_ms]"},
