@@ -170,7 +170,7 @@ func (r *run) timelineCSV() ([]byte, error) {
 	return csvBytes(rows)
 }
 
-// fields are values as they stand in a CSV file.
+// fields are values as they are in a CSV file.
 func fields(values ...any) []string {
 	out := make([]string, len(values))
 	for i, v := range values {

@@ -146,7 +146,7 @@ func (r *run) Properties() []checker.Property {
 	return r.Verdict.Properties
 }
 
-// Link leads to what is told of a property, "" if that is nothing.
+// Link leads to the section about a property, "" if there is none.
 func (r *run) Link(p checker.Property) string {
 	switch {
 	case p.Status == checker.StatusInvalid && len(r.Why()) > 0:

@@ -47,7 +47,7 @@ type MachineSpec struct {
 	// Begin starts a life and calls ended once, before its Done is closed. What it prints is
 	// appended to LogFile, which has from bytes.
 	Begin func(ctx context.Context, from int64, ended func(*history.ProcessLife)) (Life, error)
-	// Ended is told of each end.
+	// Ended is called with each end.
 	Ended func(*history.ProcessLife)
 
 	port int // of CQL; 0: the usual one
