@@ -245,7 +245,7 @@ func schedulerd(ctx context.Context, t *testing.T, super *cassandra.DB, ip, ca, 
 	refused(env(), "GRANT MODIFY ON KEYSPACE daemon TO runner")
 	apply("GRANT MODIFY ON KEYSPACE daemon TO " + role)
 	time.Sleep(3 * time.Second)
-	if code, out := do(5*time.Second, env()); code != 0 || !strings.Contains(out, "serving API") || !strings.Contains(out, "scheduler stopped") {
+	if code, out := do(5*time.Second, env()); code != 0 || !strings.Contains(out, "it serves") || !strings.Contains(out, "scheduler stopped") {
 		t.Errorf("with all permissions: exit code %d: %s", code, out)
 	}
 }
