@@ -118,6 +118,7 @@ var jobMutations = []mutation{
 		step(history.DoRescue, nil, func(p jobPlace) { p.c().Do = history.DoRetry })},
 	{"own run rescued", "P2", nil, step(history.DoRetry, nil, func(p jobPlace) { p.c().Do = history.DoRescue })},
 	{"rescue that has forgotten the attempts", "P2", nil, step(history.DoRescue, nil, func(p jobPlace) { p.c().Attempt = 0 })},
+	{"abandonment that has forgotten the attempts", "P2", nil, step(history.DoAbandon, nil, func(p jobPlace) { p.c().Attempt = 0 })},
 	{"dead job swept", "P2", nil,
 		step(history.DoDLQ, func(p jobPlace) bool { return p.tickAfter() != nil }, func(p jobPlace) {
 			extend(p.tickAfter(), history.Change{Job: p.j.ID, Do: history.DoSweep})

@@ -93,8 +93,8 @@ func checkRecovery(_ context.Context, a *Judgement, p *Property) {
 	}
 }
 
-// checkStandstills is the part of P11 that asks for nothing but a history: no row stands still
-// for longer than it takes to take it over. It returns how many rows went on after the
+// checkStandstills is the part of P11 that needs only the history: no row stays unchanged
+// for longer than a takeover takes. It returns how many rows went on after the
 // last heal.
 func (a *Judgement) checkStandstills(p *Property) (resumed int) {
 	r := a.recovery()

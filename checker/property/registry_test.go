@@ -2,47 +2,23 @@ package property
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"fencepost/harness/record/history"
+	"fencepost/internal/docpage"
 )
-
-var update = flag.Bool("update", false, "write the table of docs/properties.md")
-
-const page = "../../docs/properties.md"
 
 // TestPropertiesPageIsCurrent: the page's table is what the properties' rows say.
 func TestPropertiesPageIsCurrent(t *testing.T) {
-	b, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	have := string(b)
-	begin, end := "<!-- properties: written by make docs from checker/property/p*.go -->\n", "<!-- /properties -->"
-	before, rest, ok := strings.Cut(have, begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place between %q and %q", page, begin, end)
-	}
-	switch want := before + begin + table() + end + after; {
-	case have == want:
-	case *update:
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("%s is not what the properties' rows say: make docs", page)
-	}
+	docpage.Check(t, "properties.md", "properties", table())
 }
 
 func table() string {
 	var b strings.Builder
-	b.WriteString("\n| id | property | judged by | in runs with | before the end |\n|---|---|---|---|---|\n")
+	b.WriteString("| id | property | judged by | in runs with | before the end |\n|---|---|---|---|---|\n")
 	for _, c := range All {
 		live := "–"
 		if c.soFar != nil {
@@ -50,7 +26,7 @@ func table() string {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", c.ID, c.title, c.by, cmp.Or(c.Of, "anything"), live)
 	}
-	return b.String() + "\n"
+	return b.String()
 }
 
 // TestRowsAreComplete: every property can be judged, told of and explained.

@@ -140,8 +140,8 @@ func TestCancelOfAJobInTheInbox(t *testing.T) {
 	})
 }
 
-// TestPause: what was due while its shard was paused is not late when it goes on, whoever
-// owns the shard then. That nothing runs meanwhile is for the simulation to say.
+// TestPause: jobs that came due while their shard was paused are not late afterwards, under any
+// owner. The simulation checks that nothing runs meanwhile.
 func TestPause(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := sim.New()

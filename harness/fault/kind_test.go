@@ -2,10 +2,8 @@ package fault
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"go/format"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,9 +11,8 @@ import (
 	"time"
 
 	"fencepost/harness/record/history"
+	"fencepost/internal/docpage"
 )
-
-var update = flag.Bool("update", false, "write what the checker has to know of kinds of faults")
 
 // Each kind says all that is asked of it.
 func TestKindsAreWhole(t *testing.T) {
@@ -64,14 +61,7 @@ func TestCheckersKnowledgeIsCurrent(t *testing.T) {
 	b.WriteString("}\n")
 	want, err := format.Source(b.Bytes())
 	must(t, err)
-	file := "../.." + strings.TrimPrefix(reflect.TypeFor[history.FaultKind]().PkgPath(), "fencepost") + "/faultkinds.go"
-	switch have, err := os.ReadFile(file); {
-	case err == nil && bytes.Equal(have, want):
-	case *update:
-		must(t, os.WriteFile(file, want, 0o644))
-	default:
-		t.Errorf("%s is not what the faults say: make docs", file)
-	}
+	docpage.File(t, strings.TrimPrefix(reflect.TypeFor[history.FaultKind]().PkgPath(), "fencepost/")+"/faultkinds.go", want)
 }
 
 func TestNewRefusesBadSpecs(t *testing.T) {

@@ -1,8 +1,10 @@
-// Package docpage keeps tables in docs equal to the lists that they are made of: a test beside
-// each list calls Check, and make docs, which calls these tests with -update, writes them.
+// Package docpage keeps what is generated equal to what it is made of: a test beside each list
+// calls Check for a table in docs, or File for a whole file, and make docs, which calls these
+// tests with -update, writes them.
 package docpage
 
 import (
+	"bytes"
 	"flag"
 	"os"
 	"path/filepath"
@@ -13,31 +15,43 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-var update = flag.Bool("update", false, "write the tables in docs")
+var update = flag.Bool("update", false, "write what is generated")
 
 // Check reports that docs/FILE has another table than this between the marks of its name, or
-// with -update writes it.
+// with -update writes it. The mark before it may say from what it is made.
 func Check(t *testing.T, file, name, table string) {
 	t.Helper()
-	path := filepath.Join(root(t), "docs", file)
-	text, err := os.ReadFile(path)
+	path := filepath.Join("docs", file)
+	text, err := os.ReadFile(filepath.Join(root(t), path))
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin, end := "<!-- "+name+": written by make docs -->\n", "<!-- /"+name+" -->"
+	begin, end := "<!-- "+name+": written by make docs", "<!-- /"+name+" -->"
 	before, rest, ok := strings.Cut(string(text), begin)
-	old, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("docs/%s has no place between %q and %q", file, begin, end)
+	from, rest, ok2 := strings.Cut(rest, "-->\n")
+	_, after, ok3 := strings.Cut(rest, end)
+	if !ok || !ok2 || !ok3 {
+		t.Fatalf("%s has no place between %q and %q", path, begin+" -->", end)
 	}
-	switch want := "\n" + table + "\n"; {
-	case old == want:
+	File(t, path, []byte(before+begin+from+"-->\n\n"+table+"\n"+end+after))
+}
+
+// File reports that a file of the repository, named from its root, is another one than this,
+// or with -update writes it.
+func File(t *testing.T, path string, want []byte) {
+	t.Helper()
+	full := filepath.Join(root(t), path)
+	have, err := os.ReadFile(full)
+	switch {
+	case err == nil && bytes.Equal(have, want):
 	case *update:
-		if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o644); err != nil {
+		if err := os.WriteFile(full, want, 0o644); err != nil {
 			t.Fatal(err)
 		}
+	case err != nil:
+		t.Fatal(err)
 	default:
-		t.Errorf("docs/%s is stale: make docs. Its table must be\n%s", file, table)
+		t.Errorf("%s is stale: make docs", path)
 	}
 }
 

@@ -182,6 +182,17 @@ func (w *World) shardOf(id job.ID) store.ShardID {
 	return store.ShardID{Queue: "q", Shard: n}
 }
 
+// near is who is asked about a shard: its owner, but for once in odds times, when it is anybody.
+func (w *World) near(s store.ShardID, odds int, r *rand.Rand) *process {
+	p := w.at(r.IntN(w.cfg.nodes))
+	for n := range w.cfg.nodes {
+		if o := w.at(n); r.IntN(odds) > 0 && !o.isCrashed() && o.eng.Owns(s) {
+			p = o
+		}
+	}
+	return p
+}
+
 func (w *World) ownerOf(j *simJob) *process {
 	for n := range w.cfg.nodes {
 		if p := w.at(n); !p.isCrashed() && p.eng.Owns(w.shardOf(j.job.ID)) {

@@ -213,12 +213,7 @@ func (w *World) resumeAll() {
 
 // setPaused asks once, and reports whether it was done.
 func (w *World) setPaused(ctx context.Context, s store.ShardID, on bool, r *rand.Rand) bool {
-	p := w.at(r.IntN(w.cfg.nodes))
-	for n := range w.cfg.nodes {
-		if o := w.at(n); r.IntN(4) > 0 && !o.isCrashed() && o.eng.Owns(s) {
-			p = o
-		}
-	}
+	p := w.near(s, 4, r)
 	rctx, stop := context.WithTimeout(ctx, w.cfg.ttl/10+time.Duration(r.Int64N(int64(3*w.cfg.ttl))))
 	defer stop()
 	c := simPause{shard: s, on: on, begun: time.Now()}

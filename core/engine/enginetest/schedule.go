@@ -181,12 +181,7 @@ func (w *World) planner(ctx context.Context, s *simSchedule, r *rand.Rand) {
 // order gives a command once, and reports whether the answer is the last word.
 func (w *World) order(ctx context.Context, s *simSchedule, c engine.ScheduleCommand, r *rand.Rand) bool {
 	shard := w.shardOf(job.ScheduleID("q", s.key, w.cfg.shards))
-	p := w.at(r.IntN(w.cfg.nodes))
-	for n := range w.cfg.nodes {
-		if q := w.at(n); r.IntN(8) > 0 && !q.isCrashed() && q.eng.Owns(shard) {
-			p = q
-		}
-	}
+	p := w.near(shard, 8, r)
 	rctx, stop := context.WithTimeout(ctx, w.cfg.ttl/10+time.Duration(r.Int64N(int64(3*w.cfg.ttl))))
 	defer stop()
 	told := simTold{cmd: c, begun: time.Now()}

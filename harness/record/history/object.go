@@ -225,8 +225,10 @@ var objects = compile(
 		by: "do", kinds: []objectKind{
 			{"enqueue", "job [due_ms schedule nominal_ms after]"},
 			{"claim retry", "job run attempt [due_ms]"},
-			{"rescue", "job run [attempt due_ms]"}, // who forgets attempts rescues a run without: P2's finding, not the reader's
-			{"complete abandon", "job run attempt"},
+			// Who forgets attempts rescues or abandons a run without: P2's finding, not the reader's.
+			{"rescue", "job run [attempt due_ms]"},
+			{"complete", "job run attempt"},
+			{"abandon", "job run [attempt]"},
 			{"dlq cancel", "job [run attempt]"},
 			{"redrive hasten", "job [run attempt due_ms]"},
 			{"sweep", "job"},
