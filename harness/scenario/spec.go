@@ -145,6 +145,7 @@ type Workload struct {
 	// (make previous): the first lives alternate, and each next life the other one, as in a
 	// rolling upgrade that goes to and fro.
 	MixedVersions bool `yaml:"mixed_versions,omitempty"`
+	LockLoad      `yaml:",inline"`
 	// Jobs makes it the job workload instead of the lock workload; clients, hold
 	// and think then mean nothing.
 	Jobs *Jobs `yaml:"jobs,omitempty"`
