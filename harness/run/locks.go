@@ -64,7 +64,7 @@ func (r locks) finish(ctx context.Context, since *history.Feed) error {
 	return nil
 }
 
-// lockLoad is what the workers of locks are told of the workload.
+// lockLoad is the workload as its workers do it.
 func lockLoad(w scenario.Workload) workload.LockLoad {
 	return workload.LockLoad{
 		TTLFrom: w.TTLFrom.D(), HoldFrom: w.HoldFrom.D(), ThinkFrom: w.ThinkFrom.D(), AtOnce: w.AtOnce,

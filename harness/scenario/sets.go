@@ -20,7 +20,7 @@ import (
 // Plain is the set that changes nothing: the parameters in the scenario's file.
 const Plain = "plain"
 
-// AllSets in a scenario's workloads stands for every set of its kind.
+// AllSets in a scenario's workloads stands for every set of its kind that is not opt-in.
 const AllSets = "all"
 
 // Set is a named set of workload parameters. A scenario's runs draw one from their seed, so that
@@ -31,7 +31,9 @@ type Set struct {
 	Kind  string // KindLocks or KindJobs: the scenarios that it fits
 	// Cycles is the factor on the least numbers of cycles that a scenario demands; 1 unless
 	// the file has another one.
-	Cycles   float64
+	Cycles float64
+	// OptIn: no seed draws it, unless a scenario names it; --workload fixes it.
+	OptIn    bool
 	workload *yaml.Node // what it says of the scenario's workload
 }
 
@@ -41,6 +43,7 @@ type setFile struct {
 	About    string  `yaml:"about"`
 	Kind     string  `yaml:"kind"`
 	Cycles   float64 `yaml:"cycles"`
+	OptIn    bool    `yaml:"opt_in"`
 	Workload overlay `yaml:"workload"`
 }
 
@@ -110,7 +113,7 @@ func parseSet(file string, b []byte) (Set, error) {
 	case f.Workload.node == nil:
 		return bad(errors.New("workload is missing: the keys of a scenario's workload that are different"))
 	}
-	return Set{f.Name, f.About, f.Kind, f.Cycles, f.Workload.node}, nil
+	return Set{f.Name, f.About, f.Kind, f.Cycles, f.OptIn, f.Workload.node}, nil
 }
 
 // FindSet is a set by its name.
@@ -148,7 +151,7 @@ func (s *Spec) Draws() ([]string, error) {
 	}
 	out := []string{Plain}
 	for _, set := range all {
-		if set.Kind == s.Kind().Name {
+		if set.Kind == s.Kind().Name && !set.OptIn {
 			out = append(out, set.Name)
 		}
 	}

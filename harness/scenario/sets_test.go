@@ -35,8 +35,8 @@ func TestSets(t *testing.T) {
 		}
 	}
 	for _, set := range all {
-		if drawn[set.Name] == 0 {
-			t.Errorf("no scenario draws %s", set.Name)
+		if (drawn[set.Name] == 0) != set.OptIn {
+			t.Errorf("%d scenarios draw %s; opt-in: %t", drawn[set.Name], set.Name, set.OptIn)
 		}
 	}
 }
@@ -125,5 +125,59 @@ func TestWorkloadsOfAScenario(t *testing.T) {
 	_, err := Parse("f.yaml", []byte("name: mine\nabout: mine\nworkloads: [jobs-mixture]\nexpect: {min_cycles: {medium: {before: 3}}}\n"))
 	if err == nil || !strings.Contains(err.Error(), "workload jobs-mixture is one of jobs, and the scenario one of locks") {
 		t.Errorf("a scenario of locks: %v", err)
+	}
+}
+
+// TestEveryLockScenarioTakesTheSetsOfLocks: a set may be fixed for any scenario of its kind, and
+// what it demands can be checked.
+func TestEveryLockScenarioTakesTheSetsOfLocks(t *testing.T) {
+	t.Parallel()
+	all, err := Sets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := 0
+	for _, name := range Names() {
+		s := loaded(t, name)
+		for _, set := range all {
+			if s.Kind().Name != KindLocks || set.Kind != KindLocks {
+				continue
+			}
+			taken++
+			if _, err := s.With(set.Name); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if taken < 100 {
+		t.Errorf("%d pairs only", taken)
+	}
+}
+
+// TestLockLoadsAreChecked: the parts of the lock workload are held against each other.
+func TestLockLoadsAreChecked(t *testing.T) {
+	t.Parallel()
+	for workload, want := range map[string]string{
+		"ttl_from: 2s, ttl: 6s, hold_from: 1ms, hold: 2s, think_from: 0s, at_once: 3, impatient: 0.5, try: 0.5": "",
+		"look_delay: 900ms":               "",
+		"locks: 5000":                     "",
+		"ttl_from: 7s":                    "ttl_from 7s: from 1s to ttl 6s",
+		"ttl_from: 500ms":                 "ttl_from 500ms: from 1s to ttl 6s",
+		"ttl_from: 1500500us":             "whole milliseconds",
+		"hold_from: 1s":                   "hold_from 1s is above hold 20ms",
+		"think_from: 1s":                  "think_from 1s is above think 10ms",
+		"locks: 5001":                     "locks 5001: 1 to 5000",
+		"locks: -1":                       "locks -1",
+		"at_once: 21":                     "at_once 21: 1 to 20",
+		"impatient: 0.7, try: 0.4":        "together at most 1",
+		"try: -0.1":                       "parts of the acquires",
+		"look_delay: 1s":                  "look_delay 1s: a look is given up after a sixth of the ttl, 1s",
+		"look_delay: 600ms, ttl_from: 3s": "look_delay 600ms: a look is given up after a sixth of the ttl, 500ms",
+		"at_once: 2, jobs: {}":            "are of locks: this workload has none",
+	} {
+		_, err := Parse("f.yaml", []byte("name: mine\nabout: mine\nworkload: {"+workload+"}\nexpect: {min_cycles: {medium: {before: 3}}}\n"))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", workload, err, want)
+		}
 	}
 }

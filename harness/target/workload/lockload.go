@@ -46,8 +46,18 @@ func (c Config) within(from, to time.Duration, name string) time.Duration {
 	return from + time.Duration(Rand(c.Seed, name).Int64N(span))*time.Millisecond
 }
 
-// TTLOf is the ttl of a client's leases on a lock.
+// TTLOf is the ttl of a client's leases on a lock. A third of them are the shortest and a third
+// the longest, so that both meet often.
 func (c Config) TTLOf(lock, proc string) time.Duration {
+	if c.Lock.TTLFrom == 0 {
+		return c.TTL
+	}
+	switch Rand(c.Seed, "end "+lock+" "+proc).IntN(3) {
+	case 0:
+		return c.Lock.TTLFrom
+	case 1:
+		return c.TTL
+	}
 	return c.within(c.Lock.TTLFrom, c.TTL, "ttl "+lock+" "+proc)
 }
 
