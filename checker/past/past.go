@@ -54,7 +54,7 @@ type Past struct {
 	Faults        []history.FaultWindow     // injections
 	Stopped       int64                     // when the run begins to stop its processes
 	deaths        map[string]int64          // of crashed lives; see died
-	requestTime   int64                     // see longestRequest
+	requestTime   int64                     // see shortestRequest
 	WithoutQuorum []history.Span            // see withoutQuorum
 	silent        map[string][]history.Span // by life; see silences
 	Successes     []Success
@@ -169,7 +169,7 @@ func (a *Past) derive() {
 	for _, e := range a.Crashes {
 		a.deaths[history.Life(e.Proc)] = e.TS
 	}
-	a.requestTime = a.longestRequest()
+	a.requestTime = a.shortestRequest()
 	a.WithoutQuorum = a.withoutQuorum()
 	a.silent = map[string][]history.Span{}
 	for name := range a.Lives {

@@ -133,15 +133,19 @@ func (a *Past) QuorumReachable() []history.Span {
 	return Merge(open, 0)
 }
 
-// longestRequest is what clients wait for one answer, at most: a sixth of the longest ttl.
-func (a *Past) longestRequest() int64 {
-	ttl := int64(0)
+// shortestRequest is what clients wait for one answer, at least: a sixth of the shortest ttl.
+// Who has a longer one may get its answers where others do not.
+func (a *Past) shortestRequest() int64 {
+	ttl := int64(history.Forever)
 	for _, l := range a.Rows {
 		for _, c := range l.CAS {
-			if IsGrant(c.Kind()) {
-				ttl = max(ttl, c.TTL())
+			if t := c.TTL(); IsGrant(c.Kind()) && t > 0 {
+				ttl = min(ttl, t)
 			}
 		}
+	}
+	if ttl == history.Forever {
+		return 1
 	}
 	return max(ttl/6, 1)
 }
@@ -264,6 +268,7 @@ func (a *Past) AfterHeals() []FaultRecovery {
 		}
 	}
 	var out []FaultRecovery
+	many := len(a.Rows) > manyRows
 	for _, w := range a.Faults {
 		if !healed[w.Fault.ID] {
 			continue
@@ -279,7 +284,7 @@ func (a *Past) AfterHeals() []FaultRecovery {
 			}
 		}
 		for _, d := range a.Demands() {
-			f.add(&d)
+			f.add(&d, many)
 		}
 		out = append(out, f)
 	}
@@ -287,9 +292,12 @@ func (a *Past) AfterHeals() []FaultRecovery {
 	return out
 }
 
+// manyRows is of how many locks it is no wonder that one of them is not asked for any more.
+const manyRows = 200
+
 // add takes a lock's, or all locks', demand after the heal into account: the longest time
 // for which it was asked for until a success.
-func (f *FaultRecovery) add(d *Demand) {
+func (f *FaultRecovery) add(d *Demand, many bool) {
 	took, ended := int64(0), false
 	i := sort.Search(len(d.Done), func(i int) bool { return d.Done[i].End.TS >= f.Healed })
 	over := f.Until
@@ -307,7 +315,7 @@ func (f *FaultRecovery) add(d *Demand) {
 	switch {
 	case !ended && took > 0:
 		f.Waiting = append(f.Waiting, wait)
-	case !ended && len(d.Done) > 0 && !d.jobs && over > f.Healed:
+	case !ended && len(d.Done) > 0 && !d.jobs && over > f.Healed && !(many && d.Key != ""):
 		// A lock that was in use: somebody should have asked for it.
 		wait.Span = history.Span{Name: d.Key, From: f.Healed, To: over}
 		f.Waiting = append(f.Waiting, wait)

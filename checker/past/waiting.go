@@ -14,6 +14,7 @@ type Wait struct {
 	Who      string
 	Life     string
 	From, To int64
+	TTL      int64 // of the lease that is asked for, which bounds its requests; 0: not said
 }
 
 // Waiters are a lock's waits in the order of their beginning; longest[i] is the
@@ -33,10 +34,13 @@ func (a *Past) Waiting(l *Row) Waiters {
 	for _, c := range l.Calls { // in the order of invocation
 		life := history.Life(c.Invoke.Proc)
 		to := a.Died(life)
+		if limit := c.Invoke.LimitMS() * 1e6; limit > 0 {
+			to = min(to, c.Invoke.TS+limit) // nobody waits any more
+		}
 		if c.End != nil {
 			to = c.End.TS
 		}
-		w.add(Wait{c, c.Invoke.Proc, life, c.Invoke.TS, to})
+		w.add(Wait{c, c.Invoke.Proc, life, c.Invoke.TS, to, c.Invoke.TTLMS() * 1e6})
 	}
 	return w
 }
@@ -175,7 +179,16 @@ func BehindSilences(at, d, end int64, silences []history.Span) int64 {
 func defaultBound(ttl int64) int64 { return 5e9 + ttl/2 }
 
 // TakeoverBound is the time within which a lock must be taken over.
-func (a *Past) TakeoverBound(ttl int64) int64 {
+func (a *Past) TakeoverBound(ttl int64) int64 { return a.TakeoverBoundBy(ttl, 0) }
+
+// TakeoverBoundBy is that for a contender with a ttl of its own: the row's says how long to watch,
+// and its own how long its requests may take.
+func (a *Past) TakeoverBoundBy(ttl, own int64) int64 {
+	return ttl + ttl/8 + a.RequestBound(max(ttl, own))
+}
+
+// RequestBound is what the requests of a call with that ttl may take.
+func (a *Past) RequestBound(ttl int64) int64 {
 	bound := int64(0)
 	for _, e := range a.Expects {
 		bound = max(bound, e.Expect().RecoveryBoundMS*1e6)
@@ -183,5 +196,5 @@ func (a *Past) TakeoverBound(ttl int64) int64 {
 	if bound == 0 {
 		bound = defaultBound(ttl)
 	}
-	return ttl + ttl/8 + bound
+	return bound
 }

@@ -173,7 +173,7 @@ func (x *Inquiry) handedOutTokens() {
 		}
 		x.keptTokens(l)
 	}
-	if len(odd) == 0 {
+	if len(odd) == 0 || x.oneTokenForAll(odd) {
 		return
 	}
 	wall := 0

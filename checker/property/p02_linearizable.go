@@ -26,6 +26,7 @@ func init() {
 			{needs: "P2", find: (*Inquiry).falseFailures},
 			{needs: "P2", find: (*Inquiry).oldStamps},
 			{needs: "P2", find: (*Inquiry).surfacingWrites},
+			{needs: "P2", find: (*Inquiry).falseRefusals},
 		},
 		mechanisms: []mechanism{
 			{id: "unknown-granted", Accounts: []string{"P1", "P2", "P3", "P4", "P6", "P8"},
@@ -44,6 +45,8 @@ func init() {
 				Statement: "a batch that was not answered counts as not done: what it did is done again or forgotten"},
 			{id: "request-executed-again", Accounts: []string{"P2", "P6", "P5"},
 				Statement: "a request is executed again when its answer is late, and the second answer is taken for the first"},
+			{id: "try-answered-from-memory",
+				Statement: "a TryAcquire is refused by what its process remembers of the row: nobody held the lock"},
 			{id: "late-copy-done-again", Accounts: ofRows,
 				Statement: "a late copy of a batch is done again: its condition does not name the version that it replaces",
 				Apart:     "a job claimed again whose batches were sent once"},
@@ -59,6 +62,7 @@ func checkLinearizable(ctx context.Context, a *Judgement, p *Property) {
 	for _, l := range a.Rows {
 		before := p.Count
 		CheckChain(a.Past, l, p)
+		a.checkTries(l, p)
 		dirty[l.Name] = p.Count > before || !l.Complete
 		p.Checked += len(l.CAS) + len(l.Reads)
 	}

@@ -26,6 +26,8 @@ func init() {
 		mechanisms: []mechanism{
 			{id: "issuer-of-another-shard", Accounts: []string{"P3", "P4", "P5", "P6", "P10"},
 				Statement: "effects name another shard as the issuer of their tokens than their job's"},
+			{id: "one-token-for-all-locks", Accounts: []string{"P1", "P3", "P4", "P6", "P10"},
+				Statement: "a client that holds several locks shows the token of one of them for all"},
 			{id: "one-token-for-all-shards", Accounts: []string{"P3", "P4", "P6", "P10"},
 				Statement: "effects carry the highest run id of their process, of whatever shard"},
 		},

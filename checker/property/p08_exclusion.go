@@ -23,6 +23,10 @@ func init() {
 		mechanisms: []mechanism{
 			{id: "expiry-by-wall-clock", Statement: "a lease's expiry, written by one wall clock, is compared with another"},
 			{id: "takeover-without-waiting", Statement: "a lease is taken over before it has stood still for its ttl"},
+			{id: "expiry-by-own-ttl", Statement: "a contender waits for its own ttl before it takes a lease over, not for that of the lease"},
+			{id: "watch-counted-from-asking",
+				Statement: "a contender counts for how long a lease stands still from when it asked for the row, not from the answer",
+				Apart:     "a takeover that comes too soon by more than a look may take"},
 			{id: "silent-owner-is-dead", Statement: "a shard is taken from an owner whose heartbeats are not seen, though it ticks"},
 			{id: "given-away-with-runs", Statement: "a shard is given away while its owner's runs are at work"},
 		},
@@ -158,9 +162,48 @@ func (x *Inquiry) earlyLocks(es []earlyTakeover) {
 		x.showEarly(s, first, x.clocksOf(first)...)
 		return
 	}
+	if x.earlyByOwnTTL(es) || x.earlyByOneLook(es) {
+		return
+	}
 	s := x.suspect("takeover-without-waiting", WeightFits, len(es), "%s taken over after at most %s (ttl %s), and no clock explains it",
 		phrase.PluralWas(len(es), "lease"), phrase.MS(first.stood), phrase.MS(first.ttl))
 	x.showEarly(s, first)
+}
+
+// earlyByOwnTTL: who took them has a shorter ttl, and waited for that.
+func (x *Inquiry) earlyByOwnTTL(es []earlyTakeover) bool {
+	n := 0
+	var first *earlyTakeover
+	for e := range past.Each(es) {
+		own := e.g.Acquire.TTL()
+		if own >= e.ttl || e.stood+int64(2*x.HeaderOf(history.Life(e.g.Acquire.Invoke.Proc)).DriftBound*float64(own)) < own {
+			continue
+		}
+		if n++; first == nil {
+			first = e
+		}
+	}
+	if n*5 < len(es)*4 {
+		return false
+	}
+	s := x.suspect("expiry-by-own-ttl", shown, n, "%s taken over too soon; %d of them by somebody whose own ttl was shorter and had passed, "+
+		"the first after at most %s of %s (own ttl %s)",
+		phrase.PluralWas(len(es), "lease"), n, phrase.MS(first.stood), phrase.MS(first.ttl), phrase.MS(first.g.Acquire.TTL()))
+	x.showEarly(s, *first)
+	return true
+}
+
+// earlyByOneLook: what is missing of each ttl is no more than a look may take.
+func (x *Inquiry) earlyByOneLook(es []earlyTakeover) bool {
+	for _, e := range es {
+		if e.wanted > e.g.Acquire.TTL()/6 {
+			return false
+		}
+	}
+	s := x.suspect("watch-counted-from-asking", WeightFits, len(es), "%s taken over too soon, each by no more than a look at the row may take: "+
+		"the first stood still for at most %s of %s", phrase.PluralWas(len(es), "lease"), phrase.MS(es[0].stood), phrase.MS(es[0].ttl))
+	x.showEarly(s, es[0])
+	return true
 }
 
 // ahead is by how much the taker's wall clock was ahead of what the holder's showed when

@@ -23,6 +23,7 @@ func init() {
 		rules: []rule{
 			{needs: "P11", find: (*Inquiry).missingTakeovers},
 			{needs: "P11", find: (*Inquiry).stalls},
+			{needs: "P11", find: (*Inquiry).callsInVain},
 			{find: (*Inquiry).busyHost},
 		},
 		mechanisms: []mechanism{
@@ -31,6 +32,9 @@ func init() {
 			{id: "waits-for-one-node", Statement: "requests go to one node and wait for it, though others could be asked"},
 			{id: "work-stops-in-fault", Statement: "nothing is asked of the database while a part of it is away, though a quorum is there"},
 			{id: "claims-stop", Accounts: []string{"P5", "P11"}, Statement: "owners go on to tick and claim nothing, though jobs are due"},
+			{id: "abandoned-lease-renewed", Statement: "an acquire that its caller gave up leaves a lease behind that goes on being renewed"},
+			{id: "waits-beyond-limit", Statement: "a call waits for a lock for longer than it was asked to, or though it must not wait"},
+			{id: "gives-up-early", Statement: "a call gives up waiting for a lock before its limit"},
 			{id: "host-too-busy", Accounts: []string{"P11", "P15"}, OfRecord: true,
 				Statement: "the machine was too busy for times to say anything about the system"},
 		},
@@ -82,6 +86,7 @@ func checkRecovery(_ context.Context, a *Judgement, p *Property) {
 	r := a.recovery()
 	p.Checked += r.Judged + resumed
 	p.Detail = r.orphanText()
+	a.checkLockCalls(p)
 	if a.LastHeal() > 0 {
 		p.Detail += fmt.Sprintf("; %s went on after the last heal", phrase.Plural(resumed, a.RowNoun()))
 	}
@@ -220,7 +225,6 @@ func (a *Judgement) judgeStandstill(s standstill, ws *past.Waiters, p *Property)
 		return WhyAmbiguous
 	}
 	why = WhyNobody
-	limit := a.TakeoverBound(s.ttl)
 	holder := ""
 	if s.held {
 		holder = history.Life(s.w.Main().Invoke.Proc)
@@ -229,6 +233,7 @@ func (a *Judgement) judgeStandstill(s standstill, ws *past.Waiters, p *Property)
 		if w.Life == holder {
 			return true // its own process knows more than others
 		}
+		limit := a.TakeoverBoundBy(s.ttl, w.TTL)
 		from := past.BehindSilences(max(s.from, w.From), limit, s.to, a.Silences(w.Life))
 		switch due := from + limit; {
 		case from > s.to:
@@ -236,7 +241,7 @@ func (a *Judgement) judgeStandstill(s standstill, ws *past.Waiters, p *Property)
 				why = WhyFault
 			}
 		case s.to > due && w.To >= due:
-			a.reportLate(s, w, due-limit, p)
+			a.reportLate(s, w, due-limit, limit, p)
 			why = ""
 			return false
 		case s.to <= due && w.To >= s.to:
@@ -247,9 +252,8 @@ func (a *Judgement) judgeStandstill(s standstill, ws *past.Waiters, p *Property)
 	return why
 }
 
-func (a *Judgement) reportLate(s standstill, w past.Wait, from int64, p *Property) {
+func (a *Judgement) reportLate(s standstill, w past.Wait, from, limit int64, p *Property) {
 	events := append(past.Events(w.Call), past.Events(&s.next.Main().Op)...)
-	limit := a.TakeoverBound(s.ttl)
 	if s.held {
 		m := s.w.Main()
 		p.add(s.l.Name, append(past.Events(&m.Op), events...),

@@ -82,6 +82,9 @@ func suitsOwn(s *scenario.Spec, sys system.System) error {
 	if k.Jobs {
 		return refuse("it has jobs, and a program of your own competes for locks")
 	}
+	if l := s.Workload.LockLoad; l != (scenario.LockLoad{Count: l.Count}) {
+		return refuse("its clients draw their times, take several locks at once or do not wait for them, as fencepost's own workers do")
+	}
 	for _, st := range s.Faults {
 		if fault.Of(st.Fault).Needs.Clocks {
 			return refuse("its fault %s changes the clocks that fencepost's own workers read, and no others", st.Fault)

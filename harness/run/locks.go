@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/fault"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/scenario"
 	"fencepost/harness/target/paxos"
 	"fencepost/harness/target/workload"
 )
@@ -28,8 +32,8 @@ func (r locks) coordinator(ctx context.Context) (string, error) {
 // long as the scenario allows for it: else a client that still waits when the run ends
 // looks like one that waits for ever.
 func (r locks) finish(ctx context.Context, since *history.Feed) error {
-	if len(r.plan.Steps) == 0 {
-		return nil
+	if len(r.plan.Steps) == 0 || len(r.plan.Locks) > fewLocks {
+		return nil // nothing was broken, or hardly anybody waits for any of so many
 	}
 	longest := time.Duration(0)
 	for _, t := range r.plan.Spec.Expect.Thresholds {
@@ -60,19 +64,40 @@ func (r locks) finish(ctx context.Context, since *history.Feed) error {
 	return nil
 }
 
+// lockLoad is the workload as its workers do it.
+func lockLoad(w scenario.Workload) workload.LockLoad {
+	return workload.LockLoad{
+		TTLFrom: w.TTLFrom.D(), HoldFrom: w.HoldFrom.D(), ThinkFrom: w.ThinkFrom.D(), AtOnce: w.AtOnce,
+		Impatient: w.Impatient, Try: w.Try, LookDelay: w.LookDelay.D(),
+	}
+}
+
+// fewLocks are sealed one after the other, more of them several at once: there may be thousands.
+const fewLocks = 100
+
 // seal seals every lock, and then its resource.
 func (r locks) seal(ctx context.Context) error {
 	rows := cassandra.NewLocks(r.db)
-	for i, name := range r.plan.Locks {
-		r.progress.at("%d of %d locks sealed", i, len(r.plan.Locks))
-		fence, err := r.seals.Lock(ctx, rows, name, r.nextGrant)
-		if err != nil {
-			r.seals.Trouble("locks", fmt.Errorf("seal %s: %w", name, err))
-			fence = 1 // below what the sink has seen, which is then raised
-		}
-		r.seals.Resource(ctx, r.sink.client, workload.Resource(name), name, fence)
+	var g errgroup.Group
+	g.SetLimit(1)
+	if len(r.plan.Locks) > fewLocks {
+		g.SetLimit(sealsAtOnce)
 	}
-	return nil
+	var sealed atomic.Int64
+	for _, name := range r.plan.Locks {
+		g.Go(func() error {
+			r.progress.at("%d of %d locks sealed", sealed.Load(), len(r.plan.Locks))
+			fence, err := r.seals.Lock(ctx, rows, name, r.nextGrant)
+			if err != nil {
+				r.seals.Trouble("locks", fmt.Errorf("seal %s: %w", name, err))
+				fence = 1 // below what the sink has seen, which is then raised
+			}
+			r.seals.Resource(ctx, r.sink.client, workload.Resource(name), name, fence)
+			sealed.Add(1)
+			return nil
+		})
+	}
+	return g.Wait() // none has an error
 }
 
 // nextGrant is the version that seals a lock: the next grant, to nobody.
@@ -91,14 +116,28 @@ const (
 	lockClaimCQL  = "SELECT holder, fence, ttl_ms, WRITETIME(beat) AS written FROM locks WHERE resource = ?"
 )
 
+// stampsAtOnce is how many rows one statement reads: each is a partition, and one request with
+// thousands of them would not be answered in time.
+const stampsAtOnce = 100
+
 // stamps are the expiries of the locks that are held, less the ttl: when they were
 // granted or renewed.
-func (r locks) stamps(ctx context.Context) ([]fault.Stamp, error) {
-	rows, err := r.db.Query(ctx, false, lockStampsCQL, r.plan.Locks)
+func (r locks) stamps(ctx context.Context) (out []fault.Stamp, err error) {
+	for names := range slices.Chunk(r.plan.Locks, stampsAtOnce) {
+		some, err := r.stampsOf(ctx, names)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, some...)
+	}
+	return out, nil
+}
+
+func (r locks) stampsOf(ctx context.Context, names []string) (out []fault.Stamp, err error) {
+	rows, err := r.db.Query(ctx, false, lockStampsCQL, names)
 	if err != nil {
 		return nil, err
 	}
-	var out []fault.Stamp
 	for _, row := range rows {
 		holder, _ := row["holder"].(string)
 		ttl, _ := row["ttl_ms"].(int64)

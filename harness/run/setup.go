@@ -140,8 +140,8 @@ func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Confi
 		Broken:     func(life string, err error) { r.abort(&brokenError{fmt.Errorf("%s: %w", life, err)}) },
 		Worker: workload.Config{
 			Run: r.info.Run, Variant: r.opt.System.Variant, Scheduler: r.opt.System.Scheduler, Promises: r.opt.System.Promises,
-			Seed: r.plan.Seed, Clients: s.Workload.Clients, Locks: r.plan.Locks, Own: s.Workload.Contention == scenario.Low,
-			TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Think: s.Workload.Think.D(), AcquireTimeout: 5 * s.Workload.TTL.D(),
+			Seed: r.plan.Seed, Clients: s.Workload.Clients, Locks: r.plan.Locks, Own: s.Workload.Own(),
+			Lock: lockLoad(s.Workload), TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Think: s.Workload.Think.D(), AcquireTimeout: 5 * s.Workload.TTL.D(),
 			Sink: r.sink.kind.Name, SinkSecret: r.sink.at.Secret,
 			DriftBound: driftBound, MarginBase: marginBase, Keyspace: r.base.Keyspace, CQLPort: r.opt.Cluster.CQLPort(),
 		},

@@ -83,21 +83,10 @@ func (s *Spec) Load() string {
 	return ""
 }
 
-func checkClients(*Spec) error { return nil } // what is theirs is every workload's
+func checkClients(s *Spec) error { return within(s.Workload.checkLocks(), "workload") }
 
 func lockLoad(w Workload) string {
-	return fmt.Sprintf("%d workers with %d clients each, ttl %s", w.Workers, w.Clients, w.TTL.D())
-}
-
-// Locks is how many locks the workload's clients compete for.
-func (w Workload) Locks() int {
-	switch w.Contention {
-	case Low:
-		return w.Workers * w.Clients
-	case High:
-		return 1
-	}
-	return mediumLocks
+	return fmt.Sprintf("%d workers with %d clients each, ttl %s", w.Workers, w.Clients, w.TTL.D()) + w.words()
 }
 
 func checkDrill(s *Spec) error {
@@ -113,7 +102,12 @@ func checkDrill(s *Spec) error {
 	return nil
 }
 
-func checkJobs(s *Spec) error { return within(s.Workload.Jobs.check(), "workload", "jobs") }
+func checkJobs(s *Spec) error {
+	if err := s.Workload.noLocks(); err != nil {
+		return within(err, "workload")
+	}
+	return within(s.Workload.Jobs.check(), "workload", "jobs")
+}
 
 func (j *Jobs) check() error {
 	part := func(f float64) bool { return f >= 0 && f <= 1 }

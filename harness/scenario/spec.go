@@ -66,14 +66,18 @@ type Spec struct {
 	// Cluster is what the scenario needs of the cluster that it runs on.
 	Cluster  Cluster  `yaml:"cluster,omitempty"`
 	Workload Workload `yaml:"workload"`
-	Phases   Phases   `yaml:"phases"`
-	Faults   []Step   `yaml:"faults"`
-	Swarm    *Swarm   `yaml:"swarm,omitempty"`
-	Expect   Expect   `yaml:"expect"`
+	// Workloads are the sets of parameters (see Set) that a seed may draw beside the
+	// workload above: names, or all.
+	Workloads []string `yaml:"workloads,flow,omitempty"`
+	Phases    Phases   `yaml:"phases"`
+	Faults    []Step   `yaml:"faults"`
+	Swarm     *Swarm   `yaml:"swarm,omitempty"`
+	Expect    Expect   `yaml:"expect"`
 	// Drill is the name of a directed run without workers (see package paxos);
 	// workload, phases, faults and expect are then empty.
 	Drill string `yaml:"drill,omitempty"`
 	file  string // where it was read
+	set   string // the set that its workload has, "" for Plain
 }
 
 // Cluster is what a scenario needs of a cluster; nothing: three nodes in one data centre.
@@ -145,6 +149,7 @@ type Workload struct {
 	// (make previous): the first lives alternate, and each next life the other one, as in a
 	// rolling upgrade that goes to and fro.
 	MixedVersions bool `yaml:"mixed_versions,omitempty"`
+	LockLoad      `yaml:",inline"`
 	// Jobs makes it the job workload instead of the lock workload; clients, hold
 	// and think then mean nothing.
 	Jobs *Jobs `yaml:"jobs,omitempty"`

@@ -9,8 +9,16 @@ type Details struct {
 
 	// what a batch, or an update, does: one entry a job
 	Changes []Change `json:"changes,omitempty"`
-	// how long a contender must see a shard's stamp stand still
+	// how long a contender must see a shard's stamp stand still; of a lock call the ttl of the
+	// lease that it asks for
 	TTLMS int64 `json:"ttl_ms,omitempty" is:"span"`
+
+	// Lock calls.
+
+	// after how long the caller gives up
+	LimitMS int64 `json:"limit_ms,omitempty" is:"span"`
+	// it does not wait for a lock that another holds
+	Try bool `json:"try,omitempty"`
 
 	// Jobs. A job's start and finish have Issuer, the shard (or lock) whose token they show.
 
@@ -59,6 +67,8 @@ type Details struct {
 // Those of the event; zero if it has none.
 func (e *Event) Changes() []Change     { return e.details().Changes }
 func (e *Event) TTLMS() int64          { return e.details().TTLMS }
+func (e *Event) LimitMS() int64        { return e.details().LimitMS }
+func (e *Event) Try() bool             { return e.details().Try }
 func (e *Event) Job() *Job             { return e.details().Job }
 func (e *Event) Schedule() *Schedule   { return e.details().Schedule }
 func (e *Event) Attempt() int          { return e.details().Attempt }

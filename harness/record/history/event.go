@@ -51,6 +51,14 @@ const OpSchedule Op = "schedule"
 // with Token) or giving up (fail, or unknown). It contains the acquire operations.
 const OpLock Op = "lock"
 
+// Why a lock call handed out nothing: a TryAcquire found the lock held, its limit was over, or its
+// caller ended it.
+const (
+	ResultHeld      = "held"
+	ResultTimeout   = "timeout"
+	ResultCancelled = "cancelled"
+)
+
 // Operations on the sink.
 const (
 	OpRaise  Op = "raise"  // raise the highest token seen by a resource
@@ -157,8 +165,8 @@ type Event struct {
 	// when the holder last found its lease valid before it decided: read from the clock before
 	// that look
 	DecidedAt int64 `json:"decided_at,omitempty" is:"instant"`
-	// what was answered
-	Result string `json:"result,omitempty" of:"applied duplicate stale conflict inbox"`
+	// what was answered; of a lock call that handed out nothing, why
+	Result string `json:"result,omitempty" of:"applied duplicate stale conflict inbox held timeout cancelled"`
 	// the highest token that the sink knew
 	Seen int64 `json:"seen,omitempty" is:"token"`
 	// the number of the sink's decision in its ledger

@@ -40,6 +40,7 @@ const (
 	applied   = "key [sends]"
 	rejected  = "key [row sends error server_timeout]"
 	given     = "key [error sends server_timeout]"
+	unheld    = "key [result=held|timeout|cancelled error sends server_timeout]"
 	unraised  = "key [result=stale seen seq issuer token error sends server_timeout]"
 	refused   = "key [result=stale|conflict seen seq issuer token effect_key error sends server_timeout]"
 	committed = "key from to [changes wall_ms]"
@@ -49,7 +50,7 @@ const (
 var forms = []form{
 	{op: OpLock, by: workers, main: true,
 		means:  "a client's whole call, from asking for the lock to holding it, or giving up; it contains the acquires",
-		invoke: "key", ok: "key token", other: given},
+		invoke: "key [ttl_ms limit_ms try]", ok: "key token", other: unheld},
 	{op: OpAcquire, means: "a compare-and-set that takes the lock, with all its resends",
 		invoke: "key from to [takeover]", ok: applied, other: rejected},
 	{op: OpRenew, means: "a compare-and-set of the holder: beat + 1",

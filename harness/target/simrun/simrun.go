@@ -7,6 +7,7 @@
 package simrun
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -36,6 +37,12 @@ type Config struct {
 	Kill                    bool          // the first worker dies and comes back; else it is cut off
 	// Plant puts a mistake between a worker's lock client and its rows; nil: none.
 	Plant func(rows store.Locks, ttl time.Duration) store.Locks
+	// Hooks make the hooks of each life, for mistakes elsewhere; nil: none.
+	Hooks func() workload.Hooks
+	// Load is what clients of locks do beyond taking one at a time; Hold is for how long they
+	// hold one on average, 0: an eighth of the ttl.
+	Load workload.LockLoad
+	Hold time.Duration
 	// Shards is how many shards of jobs there are instead of locks, and PlantJobs the
 	// same for what runs them.
 	Shards    int
@@ -223,7 +230,7 @@ func lockName(n int) string { return fmt.Sprintf("lock-%d", n) }
 func (r *run) work(ctx context.Context, l *life) {
 	defer l.rec.close()
 	cfg := workload.Config{Run: "sim", Worker: history.Worker(l.name), Life: l.name, Seed: r.Seed, Clients: r.Clients, TTL: r.TTL,
-		Hold: r.TTL / 8, Think: r.TTL / 8, AcquireTimeout: 12 * r.TTL, DriftBound: driftBound, MarginBase: marginBase}
+		Lock: r.Load, Hold: cmp.Or(r.Hold, r.TTL/8), Think: r.TTL / 8, AcquireTimeout: 12 * r.TTL, DriftBound: driftBound, MarginBase: marginBase}
 	for n := range r.Locks {
 		cfg.Locks = append(cfg.Locks, lockName(n))
 	}
@@ -238,7 +245,11 @@ func (r *run) work(ctx context.Context, l *life) {
 	if r.Plant != nil {
 		rows = r.Plant(rows, r.TTL)
 	}
-	if err := workload.Compete(ctx, cfg, l.rec, clock.Go(), rows, effects, quiet); err != nil {
+	var hooks workload.Hooks
+	if r.Config.Hooks != nil {
+		hooks = r.Config.Hooks()
+	}
+	if err := workload.Compete(ctx, cfg, l.rec, clock.Go(), rows, effects, hooks, quiet); err != nil {
 		r.t.Error(err)
 	}
 }

@@ -81,6 +81,40 @@ var lockVariants = []System{
 		Seen:  "\"a release needs no consensus\"",
 		Red:   &Red{Scenario: "pause-worker", Contention: "high", Properties: []string{"P9", "P13"}, Mechanism: "unconditional-release"},
 	},
+	{
+		Name: "takeover-own-ttl", Chapter: inLocks,
+		About: "a contender waits for its own ttl before it takes a lease over, not for the row's",
+		Seen:  "the ttl is a setting of each client, and a deployment changes it; locks of one name with another lease time",
+		Red:   &Red{Scenario: "steady", Contention: "medium", Workload: "locks-ranges", Properties: []string{"P8"}, Mechanism: "expiry-by-own-ttl"},
+	},
+	{
+		Name: "watch-from-start", Chapter: inLocks,
+		About: "a contender counts for how long a lease stands still from when it asked for the row, not from the answer",
+		Seen:  "`start := now()` before the call, as timers of requests have it",
+		Red:   &Red{Scenario: "late-look", Contention: "medium", Properties: []string{"P8"}, Mechanism: "watch-counted-from-asking"},
+	},
+	// Who gives up, does not wait, or holds several.
+	{
+		Name: "cancelled-acquire-leaks", Chapter: inLocks,
+		About: "an acquire that its caller gives up goes on, and what it is granted is renewed for ever",
+		Seen:  "the call is left in a goroutine or a future; only the wait for it is cancelled",
+		Red: &Red{Scenario: "steady", Contention: "medium", Workload: "locks-impatient",
+			Properties: []string{"P11"}, Mechanism: "abandoned-lease-renewed"},
+	},
+	{
+		Name: "try-by-memory", Chapter: inLocks,
+		About: "a call that does not wait is refused by what its process last saw of the row",
+		Seen:  "a cache of locks that are taken, with their ttl, in front of the store",
+		Red: &Red{Scenario: "steady", Contention: "medium", Workload: "locks-impatient",
+			Properties: []string{"P2"}, Mechanism: "try-answered-from-memory"},
+	},
+	{
+		Name: "one-token-a-client", Chapter: inLocks,
+		About: "a client that holds several locks shows the token of the first of them for all",
+		Seen:  "the token is kept with the session, not with the lock",
+		Red: &Red{Scenario: "steady", Contention: "medium", Workload: "locks-several",
+			Properties: []string{"P1", "P6"}, Mechanism: "one-token-for-all-locks"},
+	},
 	// What the holder believes.
 	{
 		Name: "renew-failure-ignored", Chapter: inLocks,

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type Lease interface {
 // Locker hands out leases.
 type Locker interface {
 	Acquire(ctx context.Context, r lock.Request) (Lease, error)
+	TryAcquire(ctx context.Context, r lock.Request) (Lease, error)
 	Close(ctx context.Context) error
 }
 
@@ -43,7 +45,14 @@ type Locker interface {
 type coreLocker struct{ c *lock.Client }
 
 func (l coreLocker) Acquire(ctx context.Context, r lock.Request) (Lease, error) {
-	lease, err := l.c.Acquire(ctx, r)
+	return held(l.c.Acquire(ctx, r))
+}
+
+func (l coreLocker) TryAcquire(ctx context.Context, r lock.Request) (Lease, error) {
+	return held(l.c.TryAcquire(ctx, r))
+}
+
+func held(lease *lock.Lease, err error) (Lease, error) {
 	if err != nil {
 		return nil, err // not a typed nil in the interface
 	}
@@ -73,14 +82,16 @@ type client struct {
 	sink   *recordingSink
 	rng    *rand.Rand
 	counts *counters
+	clock  clock.Clock
 	grants int
 }
 
 // run does cycles until ctx ends; a cycle under way is finished.
 func (c *client) run(ctx context.Context) {
+	think := c.cfg.thinkOf(c.proc)
 	for ctx.Err() == nil {
 		c.cycle(ctx)
-		sleep(ctx, c.around(c.cfg.Think))
+		sleep(ctx, c.around(think))
 	}
 }
 
@@ -89,29 +100,22 @@ func (c *client) around(d time.Duration) time.Duration {
 	return time.Duration((0.5 + c.rng.Float64()) * float64(d))
 }
 
-func (c *client) pick() string {
-	if c.cfg.Own {
-		return c.cfg.Locks[c.number%len(c.cfg.Locks)]
-	}
-	return c.cfg.Locks[c.rng.IntN(len(c.cfg.Locks))]
-}
-
+// cycle takes one lock or several, does the work of each that it got, and gives them back.
 func (c *client) cycle(ctx context.Context) {
-	name := c.pick()
-	e := history.Event{Proc: c.proc, ID: c.rec.NewID(), Type: history.Invoke, Op: history.OpLock, Key: name}
-	c.rec.Record(e)
-	lease, err := c.locker.Acquire(ctx, lock.Request{Resource: name, Holder: c.proc, TTL: c.cfg.TTL, Timeout: c.cfg.AcquireTimeout})
-	if err != nil {
-		// Nothing was handed out: what the client left behind it settles itself.
-		e.Type, e.Error = history.Fail, err.Error()
-		c.rec.Record(e)
-		return
+	var held []Lease
+	for _, name := range c.pick() {
+		lease := c.acquire(ctx, name)
+		if lease == nil {
+			break
+		}
+		held = append(held, lease)
 	}
-	e.Type, e.Token = history.OK, lease.Token()
-	c.rec.Record(e)
-	c.grants++
-	c.critical(lease)
-	c.release(lease)
+	for _, lease := range held {
+		c.critical(lease)
+	}
+	for _, lease := range slices.Backward(held) {
+		c.release(lease)
+	}
 }
 
 // release gives the lock back; after a lost lease it sends nothing. A worker
@@ -155,7 +159,7 @@ func (c *client) critical(lease Lease) {
 	}()
 	hold, hit := c.gate.Reach(lease.Context(), control.Holding, c.proc, name)
 	if !hit || hold == 0 {
-		hold = c.around(c.cfg.Hold)
+		hold = c.around(c.cfg.holdOf(name, c.proc))
 	}
 	sleep(lease.Context(), hold)
 	decided = c.rec.Now()
@@ -213,6 +217,7 @@ func (l *locks) run(ctx context.Context, ready func() error) error {
 			number: ClientNumber(l.cfg, i),
 			sink:   &recordingSink{Sink: l.sink, rec: l.rec, proc: proc},
 			rng:    Rand(l.cfg.Seed, proc),
+			clock:  l.clock,
 		}
 		wg.Go(func() { c.run(ctx) })
 	}
@@ -236,6 +241,9 @@ func ClientNumber(cfg Config, i int) int {
 
 func (p *process) newLocker(ctx context.Context, rows store.Locks) (Locker, error) {
 	cfg, hooks := p.cfg, p.hooks
+	if cfg.Lock.LookDelay > 0 {
+		rows = &lateLooks{Locks: rows, delay: cfg.Lock.LookDelay, clock: p.clock, rng: Rand(cfg.Seed, cfg.Life+"/looks")}
+	}
 	if hooks.Locks != nil {
 		rows = hooks.Locks(cfg, p.lockDB, rows)
 	}
@@ -261,9 +269,9 @@ func (p *process) newLocker(ctx context.Context, rows store.Locks) (Locker, erro
 // Compete is the lock workload of one worker over rows and a sink that are there already:
 // its clients take locks until ctx ends, and then finish their cycles. Run does the same on
 // a cluster.
-func Compete(ctx context.Context, cfg Config, rec Recorder, base clock.Clock, rows store.Locks, effects sink.Sink,
+func Compete(ctx context.Context, cfg Config, rec Recorder, base clock.Clock, rows store.Locks, effects sink.Sink, hooks Hooks,
 	log *slog.Logger) error {
-	p := simple(cfg, rec, base, effects, Hooks{}, log)
+	p := simple(cfg, rec, base, effects, hooks, log)
 	locker, err := p.newLocker(ctx, rows)
 	if err != nil {
 		return err

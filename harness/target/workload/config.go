@@ -28,7 +28,7 @@ type Config struct {
 	Promises  []string `json:"promises,omitempty"`
 	Seed      uint64   `json:"seed"`
 	Clients   int      `json:"clients"`
-	// Locks are the locks to compete for; with Own each client has the one of
+	// Locks are the locks to compete for; with Own each client has those of
 	// its own number and no contention.
 	Locks []string `json:"locks"`
 	Own   bool     `json:"own,omitempty"`
@@ -40,6 +40,8 @@ type Config struct {
 	DriftBound     float64       `json:"drift_bound"`
 	MarginBase     time.Duration `json:"margin_base_ns"`
 	NoSingleFlight bool          `json:"no_single_flight,omitempty"`
+	// Lock is what else clients of locks do.
+	Lock LockLoad `json:"lock,omitzero"`
 
 	// Jobs makes it the job workload; Clients, Locks, Hold and Think then mean nothing.
 	Jobs *Jobs `json:"jobs,omitempty"`

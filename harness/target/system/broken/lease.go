@@ -34,7 +34,16 @@ type locker struct {
 }
 
 func (l locker) Acquire(ctx context.Context, r lock.Request) (workload.Lease, error) {
-	lease, err := l.Locker.Acquire(ctx, r)
+	return l.wrapped(ctx, r, l.Locker.Acquire)
+}
+
+func (l locker) TryAcquire(ctx context.Context, r lock.Request) (workload.Lease, error) {
+	return l.wrapped(ctx, r, l.Locker.TryAcquire)
+}
+
+func (l locker) wrapped(ctx context.Context, r lock.Request,
+	acquire func(context.Context, lock.Request) (workload.Lease, error)) (workload.Lease, error) {
+	lease, err := acquire(ctx, r)
 	if err != nil {
 		return nil, err
 	}

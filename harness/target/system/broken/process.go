@@ -234,10 +234,20 @@ func (l *carefulLocker) watch(ctx context.Context, db *cassandra.DB, away *atomi
 }
 
 func (l *carefulLocker) Acquire(ctx context.Context, r lock.Request) (workload.Lease, error) {
+	l.await(ctx)
+	return l.Locker.Acquire(ctx, r)
+}
+
+func (l *carefulLocker) TryAcquire(ctx context.Context, r lock.Request) (workload.Lease, error) {
+	l.await(ctx)
+	return l.Locker.TryAcquire(ctx, r)
+}
+
+// await waits until every node answers.
+func (l *carefulLocker) await(ctx context.Context) {
 	for ctx.Err() == nil && slices.ContainsFunc(l.away, func(a *atomic.Bool) bool { return a.Load() }) {
 		_ = clock.Go().Sleep(ctx, pulse)
 	}
-	return l.Locker.Acquire(ctx, r)
 }
 
 func (l *carefulLocker) Close(ctx context.Context) error {

@@ -1,0 +1,221 @@
+package checker
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"fencepost/checker/past"
+	"fencepost/core/lock"
+	"fencepost/core/store/cassandra"
+	"fencepost/harness/record/history"
+	"fencepost/harness/target/simrun"
+	"fencepost/harness/target/system/broken"
+	"fencepost/harness/target/workload"
+	"fencepost/internal/race"
+)
+
+// The parts of the lock workload, each with what it needs to show.
+var (
+	ranges    = workload.LockLoad{TTLFrom: time.Second, HoldFrom: 10 * time.Millisecond, ThinkFrom: 10 * time.Millisecond}
+	impatient = workload.LockLoad{Impatient: 0.4, Try: 0.3}
+	several   = workload.LockLoad{AtOnce: 3}
+	lateLook  = workload.LockLoad{LookDelay: 900 * time.Millisecond, AtOnce: 3}
+)
+
+// lockRun is a run of the production client under a part of the workload.
+func lockRun(seed uint64, load workload.LockLoad, hold time.Duration) simrun.Config {
+	c := simrun.Draw(seed)
+	c.TTL, c.Workers, c.Clients, c.Load, c.Hold = 6*time.Second, 3, 2, load, hold
+	if c.Locks = 1; load.AtOnce > 1 {
+		c.Locks, c.Workers, c.Clients = 6, 4, 2
+	}
+	// Whoever asks without waiting may be refused by what a stale read shows: QUORUM shows none.
+	c.Faults.StaleRead, c.Faults.LateBy = 0, 2*c.TTL
+	return c
+}
+
+// TestLegalLockLoadsPass: whatever clients of the production lock do, no property fails.
+func TestLegalLockLoadsPass(t *testing.T) {
+	race.Skip(t)
+	t.Parallel()
+	for name, c := range map[string]struct {
+		load workload.LockLoad
+		hold time.Duration
+		near []string // what comes near a mistake, and must have happened
+	}{
+		"ranges":    {ranges, 4 * time.Second, []string{"takeover by a shorter ttl"}},
+		"impatient": {impatient, 0, []string{"held", "timeout", "cancelled", "granted in vain"}},
+		"several":   {several, 0, []string{"several at once"}},
+		"late look": {lateLook, 0, []string{"takeover"}},
+		"all": {workload.LockLoad{TTLFrom: 3 * time.Second, HoldFrom: time.Millisecond, AtOnce: 2, Impatient: 0.3, Try: 0.2,
+			LookDelay: 400 * time.Millisecond}, time.Second, []string{"held", "timeout", "cancelled", "several at once"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seen := map[string]int{}
+			for seed := range uint64(6) {
+				h := simrun.Make(t, lockRun(seed, c.load, c.hold))
+				r := Check(t.Context(), h, Options{})
+				if ids := failing(r); len(ids) > 0 {
+					t.Errorf("seed %d: %v: %s", seed, ids, firstViolation(r, ids[0]))
+				}
+				nearMisses(h, seen)
+			}
+			t.Log(seen)
+			for _, what := range c.near {
+				if seen[what] == 0 {
+					t.Errorf("no %s in any run: %v", what, seen)
+				}
+			}
+		})
+	}
+}
+
+// nearMisses counts what is legal and looks like a mistake.
+func nearMisses(h *history.History, seen map[string]int) {
+	a := past.New(h, false)
+	holds := map[string]map[string]bool{}
+	for _, e := range h.Events {
+		if e.Op == history.OpLock && e.Result != "" {
+			seen[e.Result]++
+		}
+		switch {
+		case e.Op == history.OpLock && e.Type == history.OK:
+			if holds[e.Proc] == nil {
+				holds[e.Proc] = map[string]bool{}
+			}
+			if holds[e.Proc][e.Key] = true; len(holds[e.Proc]) > 1 {
+				seen["several at once"]++
+			}
+		case e.Op == history.OpRelease && e.Type == history.Invoke:
+			delete(holds[e.Proc], e.Key)
+		}
+	}
+	for _, l := range a.Rows {
+		for _, g := range l.Grants {
+			old := l.GrantAt(g.Acquire.From, "")
+			if g.TookEffect() && g.Call == nil {
+				seen["granted in vain"]++
+			}
+			if g.TookEffect() && g.Acquire.Invoke.Takeover && old != nil {
+				if seen["takeover"]++; g.Acquire.TTL() < old.Acquire.TTL() {
+					seen["takeover by a shorter ttl"]++
+				}
+			}
+		}
+	}
+}
+
+// lockCase is a mistake in a client of locks, which shows only under a part of the workload.
+type lockCase struct {
+	name  string // of a variant, or of what is here
+	load  workload.LockLoad
+	hold  time.Duration
+	hooks func() workload.Hooks // nil: the variant's
+	want  []string              // at least one of them fails
+	named string
+	also  []string // mechanisms that the history cannot rule out
+}
+
+var lockCases = []lockCase{
+	{name: "takeover-own-ttl", load: ranges, hold: 4 * time.Second, want: []string{"P8"}, named: "expiry-by-own-ttl"},
+	{name: "watch-from-start", load: lateLook, hold: 2 * time.Second, want: []string{"P8"}, named: "watch-counted-from-asking"},
+	{name: "cancelled-acquire-leaks", load: impatient, want: []string{"P11"}, named: "abandoned-lease-renewed"},
+	{name: "try-by-memory", load: impatient, want: []string{"P2"}, named: "try-answered-from-memory"},
+	{name: "one-token-a-client", load: several, want: []string{"P1", "P6"}, named: "one-token-for-all-locks"},
+	{name: "tries that wait", load: workload.LockLoad{Try: 0.3}, hold: 60 * time.Second, hooks: lockerHook(func(l workload.Locker) workload.Locker {
+		return waitingTries{l}
+	}), want: []string{"P11"}, named: "waits-beyond-limit"},
+	{name: "limits that are halved", load: impatient, hold: 2 * time.Second, hooks: lockerHook(func(l workload.Locker) workload.Locker {
+		return otherLimits{l, 0.5}
+	}), want: []string{"P11"}, named: "gives-up-early"},
+}
+
+func init() {
+	for _, c := range lockCases {
+		namedAlone[c.named] = true
+	}
+}
+
+func lockerHook(wrap func(workload.Locker) workload.Locker) func() workload.Hooks {
+	return func() workload.Hooks {
+		return workload.Hooks{Locker: func(_ workload.Config, _ *cassandra.DB, l workload.Locker) workload.Locker { return wrap(l) }}
+	}
+}
+
+// waitingTries waits where it must not.
+type waitingTries struct{ workload.Locker }
+
+func (w waitingTries) TryAcquire(ctx context.Context, r lock.Request) (workload.Lease, error) {
+	r.Timeout *= 4
+	return w.Locker.Acquire(ctx, r)
+}
+
+// otherLimits waits for another time than it was asked to.
+type otherLimits struct {
+	workload.Locker
+	times float64
+}
+
+func (o otherLimits) Acquire(ctx context.Context, r lock.Request) (workload.Lease, error) {
+	r.Timeout = max(time.Duration(o.times*float64(r.Timeout)), time.Millisecond)
+	return o.Locker.Acquire(ctx, r)
+}
+
+// TestMistakesOfLockClientsAreNamed: each turns a property red under its part of the workload,
+// and an explanation names it alone.
+func TestMistakesOfLockClientsAreNamed(t *testing.T) {
+	race.Skip(t)
+	t.Parallel()
+	for _, c := range lockCases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var n tally
+			for seed := uint64(0); seed < 30 && n.red < 3 && n.alone == 0; seed++ {
+				h, r := c.run(t, seed)
+				if slices.ContainsFunc(failing(r), func(id string) bool { return slices.Contains(c.want, id) }) {
+					t.Logf("seed %d fails %v: %s", seed, failing(r), firstViolation(r, c.want[0]))
+					n.explain(t, seed, h, r, c.named, c.also)
+				}
+			}
+			if n.alone == 0 {
+				t.Errorf("%d runs fail one of %v, and none is explained by %s alone", n.red, c.want, c.named)
+			}
+		})
+	}
+}
+
+// TestMistakesOfLockClientsNeedTheirLoad: without its part of the workload nobody sees one.
+func TestMistakesOfLockClientsNeedTheirLoad(t *testing.T) {
+	race.Skip(t)
+	t.Parallel()
+	for _, c := range lockCases[:5] {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.load = workload.LockLoad{}
+			for seed := range uint64(4) {
+				if _, r := c.run(t, seed); len(failing(r)) > 0 {
+					t.Errorf("seed %d: %v: %s", seed, failing(r), firstViolation(r, failing(r)[0]))
+				}
+			}
+		})
+	}
+}
+
+func (c lockCase) run(t *testing.T, seed uint64) (*history.History, *Result) {
+	t.Helper()
+	cfg := lockRun(seed, c.load, c.hold)
+	if cfg.Hooks = c.hooks; c.hooks == nil {
+		cfg.Hooks = func() workload.Hooks {
+			h, err := broken.Worker(c.name)
+			if err != nil {
+				t.Error(err)
+			}
+			return h
+		}
+	}
+	h := simrun.Make(t, cfg)
+	return h, Check(t.Context(), h, Options{})
+}
