@@ -55,6 +55,9 @@ var designs = map[string]design{
 	},
 }
 
+// KnownTables are the tables of a design that are known, in order.
+func KnownTables(of string) []string { return slices.Sorted(maps.Keys(designs[of].tables)) }
+
 func with(a, b map[string]need) map[string]need {
 	out := maps.Clone(a)
 	maps.Copy(out, b)
@@ -89,7 +92,7 @@ func (s *shape) lintTables(d design) (out []lintFinding) {
 		default:
 			continue
 		}
-		message := "a " + st.verb + " on the table " + st.table + what + ": " + s.ev.Statement().CQL
+		message := st.verb + " on the table " + st.table + what + ": " + s.ev.Statement().CQL
 		return []lintFinding{{kind, st.table, message, s, []*history.Event{s.ev}}}
 	}
 	return nil
