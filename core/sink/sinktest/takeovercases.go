@@ -33,7 +33,7 @@ func takenOver(ctx context.Context, tt T, s sink.Sink, resource string) {
 	}
 }
 
-// otherBody: what makes an effect the same is its intent, whoever sends it; what it wrote is what
+// otherBody: what makes an effect the same is its intent, also by another owner; what it wrote is what
 // the first one wrote.
 func otherBody(ctx context.Context, tt T, s sink.Sink, resource string) {
 	t := test{tt, ctx, s, resource}
