@@ -136,6 +136,20 @@ var editedCases = []editedCase{
 		e.statement(e.h.Events[5].TS, "w1.1", history.Statement{CQL: "UPDATE leases SET a = 1 WHERE k = ? IF a = 0", Consistency: "LOCAL_QUORUM", SerialConsistency: "SERIAL", Datacenter: "dc1"})
 		return e.expected(func(x *history.Expect) { x.Agreement = &local })
 	}},
+	{name: "the sink is read outside of consensus", want: "read-outside-consensus", tune: quiet, do: func(e *edit) bool {
+		at := e.h.Events[5].TS
+		e.insert(history.Event{TS: at, Proc: history.Harness, Type: history.Note, Op: history.NoteWitness, Key: history.WitnessStatements, File: "harness.jsonl", Line: 1 << 20})
+		e.statement(at, "w1.1", history.Statement{CQL: selectSink, Consistency: "QUORUM", SerialConsistency: "SERIAL"})
+		return e.expected(func(x *history.Expect) { x.Tables = knowing.Tables })
+	}},
+	{name: "heartbeats are written to one replica", want: "writes-and-reads-apart", tune: quiet, do: func(e *edit) bool {
+		e.statement(e.h.Events[5].TS, "w1.1", history.Statement{CQL: "INSERT INTO members (cell, name, nonce) VALUES (?, ?, ?)", Consistency: "ONE"})
+		return e.expected(func(x *history.Expect) { x.Tables = knowing.Tables })
+	}},
+	{name: "a table that nobody knows", want: "statement-unknown", tune: quiet, do: func(e *edit) bool {
+		e.statement(e.h.Events[5].TS, "w1.1", history.Statement{CQL: "SELECT a FROM leases WHERE k = ?", Consistency: "QUORUM"})
+		return e.expected(func(x *history.Expect) { x.Tables = knowing.Tables })
+	}},
 	// What a broken or idle harness does.
 	{name: "a worker that is not there", want: "worker-missing", do: func(e *edit) bool {
 		return e.expected(func(x *history.Expect) { x.Workers++ })

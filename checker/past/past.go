@@ -343,6 +343,10 @@ func (a *Past) note(e *history.Event) {
 		if e.Statement() != nil {
 			a.Witness.statement(e)
 		}
+	case history.NoteSerial:
+		if e.SerialRead() != nil && history.Life(e.Proc) == history.Harness {
+			a.Witness.Serial = append(a.Witness.Serial, e)
+		}
 	case history.NoteWitness:
 		a.Witness.note(e)
 	case history.NoteHit:

@@ -15,6 +15,7 @@ type Witness struct {
 	Gaps      map[string][]*history.Event // what of it cannot be read
 	OnLinks   []*history.Event            // statement notes of the links
 	ByWorkers []*history.Event            // and of the workers
+	Serial    []*history.Event            // serial-read notes
 	Hits      []*history.Event            // clients at points before requests
 }
 

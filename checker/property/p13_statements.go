@@ -17,8 +17,9 @@ func init() {
 		title: "statements use the right consistency",
 		by:    "the statements that the links carried",
 		run:   checkStatements,
-		soFar: checkStatements,
-		rules: []rule{{find: (*Inquiry).statements}},
+		soFar: checkShapes, // of two files that grow one may be behind
+		part:  "the shapes of statements",
+		rules: []rule{{find: (*Inquiry).statements}, {find: (*Inquiry).outsideConsensus}},
 		mechanisms: []mechanism{
 			{id: "unconditional-takeover", Accounts: ofTexts,
 				Statement: "a takeover writes the row without a condition: a process that took it meanwhile is overwritten",
@@ -39,6 +40,11 @@ func init() {
 			{id: "client-timestamps", Accounts: ofTexts,
 				Statement: "fenced rows are written with a client's timestamps: the later write can lose"},
 			{id: "weak-read", Statement: "fenced rows are read from too few replicas: what was decided may be missed"},
+			{id: "read-outside-consensus",
+				Statement: "what decides is read outside of consensus: a decision that is half-way may be missed, and happen after it",
+				Apart:     "a read in consensus on the link"},
+			{id: "writes-and-reads-apart",
+				Statement: "plain rows are written or read at too few replicas: what one process writes another may miss"},
 			{id: "mixed-serial",
 				Statement: "one table is used at SERIAL and at LOCAL_SERIAL: two groups decide that do not see each other"},
 			{id: "weak-condition", Statement: "a conditional statement is decided or committed at too weak a consistency"},
@@ -114,6 +120,8 @@ const (
 	lintMisstated  = "misstated"
 	lintRemote     = "remote"
 	lintDomain     = "domain"
+	lintApart      = "apart"
+	lintUnknown    = "unknown"
 )
 
 // lintFinding is one thing that is wrong with a shape.
@@ -130,9 +138,25 @@ func (s *shape) sentAs(claim *shape) bool {
 	return claim.setting() == s.setting() || claim.serial() == "" && claim.consistency() == s.consistency()
 }
 
-// checkStatements is P13, a lint of the shapes of all statements: those that the harness
-// read on the links. What a worker says that it sends can only speak against it.
-func checkStatements(_ context.Context, a *Judgement, p *Property) {
+// checkStatements is P13: the shapes of all statements, and whether each read that decides was
+// in consensus.
+func checkStatements(ctx context.Context, a *Judgement, p *Property) {
+	checkShapes(ctx, a, p)
+	outside, reads := a.outsideReads()
+	for _, o := range outside {
+		p.add(o.table, o.events(), "%s", o.message())
+	}
+	if reads > 0 {
+		p.Detail += "; " + phrase.Plural(reads, "read") + " in consensus"
+	}
+	if p.Count == 0 {
+		a.unseenStatements(p)
+	}
+}
+
+// checkShapes is a lint of the shapes of all statements: those that the harness read on the
+// links. What a worker says that it sends can only speak against it.
+func checkShapes(_ context.Context, a *Judgement, p *Property) {
 	found, shapes := a.lint()
 	for _, f := range found {
 		p.add(f.table, f.events, "%s", f.message)
@@ -140,9 +164,6 @@ func checkStatements(_ context.Context, a *Judgement, p *Property) {
 	p.Checked = shapes
 	p.Detail = phrase.Plural(p.Checked, "statement shape") +
 		" as sent: consistencies, expiry, timestamps, unconditional writes and weak reads of fenced tables"
-	if p.Count == 0 {
-		a.unseenStatements(p)
-	}
 }
 
 // unseenStatements: what nobody but the workers tells of is not shown. A system that says in
@@ -176,6 +197,10 @@ func (a *Judgement) lint() (out []lintFinding, n int) {
 	for _, t := range fencedTables {
 		fenced[t] = true
 	}
+	known, _, _ := a.design()
+	for t, need := range known.tables {
+		fenced[t] = fenced[t] || need == fencedRows
+	}
 	type use struct {
 		Cql, Datacenter string
 		setting
@@ -202,6 +227,7 @@ func (a *Judgement) lint() (out []lintFinding, n int) {
 	serialOf := map[string]*shape{}
 	for _, s := range shapes {
 		out = append(append(out, s.lint(fenced)...), s.lintMixing(serialOf)...)
+		out = append(out, s.lintTables(known)...)
 		if in := a.Agreement(); in != nil {
 			out = append(out, s.lintAgreement(in, fenced)...)
 		}

@@ -19,7 +19,7 @@ func (x *Inquiry) statements() {
 			lintUsing: "rows-expire", lintWeakRead: "weak-read", lintMixed: "mixed-serial", lintSerial: "weak-condition",
 			lintCommit:    "weak-condition",
 			lintFiltering: "statement-unfit", lintUnparsed: "statement-unfit", lintMisstated: "statement-misstated",
-			lintRemote: "remote-coordinator", lintDomain: "other-agreement",
+			lintRemote: "remote-coordinator", lintDomain: "other-agreement", lintApart: "writes-and-reads-apart",
 		}[f.kind]
 		switch {
 		case f.kind == lintPlainWrite:

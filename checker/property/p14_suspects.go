@@ -145,6 +145,10 @@ func (x *Inquiry) demands() {
 		x.suspect("end-not-read", WeightFits, open.Count, "%s", v.Message)
 	}
 	x.points()
+	for _, f := range x.unknownStatements() {
+		s := x.suspect("statement-unknown", shown, 1, "%s", f.message)
+		s.show(f.table, f.events[0].TS, []string{f.events[0].Key}, x.mistake(f.events[0], "%s", firstUse(f.events[0], "a statement that is not known")))
+	}
 	for _, p := range x.Result.Properties {
 		if p.Status == StatusUnknown && x.failed(p.ID) {
 			x.suspect("check-unfinished", shown, 1, "%s: %s", p.ID, p.Detail)

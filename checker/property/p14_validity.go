@@ -41,6 +41,8 @@ func init() {
 			{id: "fault-did-not-bite", Statement: "a fault was injected and is not proven to have taken effect"},
 			{id: "too-little-work", Statement: "too little succeeded, or what must not have succeeded did"},
 			{id: "point-not-reached", Statement: "the run did not reach what it was made for"},
+			{id: "statement-unknown",
+				Statement: "a statement was sent that the harness does not know, so what it needs could not be judged"},
 			{id: "end-not-read",
 				Statement: "locks, shards or the sink were not sealed and read after the run, so its unknown outcomes stay open"},
 			{id: "no-expectation", Statement: "nothing says what the run must contain to count as a test"},
@@ -76,6 +78,9 @@ func checkValidity(_ context.Context, a *Judgement, p *Property) {
 	a.checkLedgers(p)
 	a.reportLies(p)
 	a.checkHits(p)
+	for _, f := range a.unknownStatements() {
+		p.add(f.table, f.events, "%s", f.message)
+	}
 	for _, e := range a.Witness.Gaps[history.WitnessAnswers] {
 		p.add("", []*history.Event{e}, "what was asked of the sink cannot be compared with what it answered: %s", e.Error)
 	}

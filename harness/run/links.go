@@ -168,6 +168,11 @@ func (r *runner) readStatements() {
 				CQL: s.CQL, Consistency: s.Consistency, SerialConsistency: s.SerialConsistency, Datacenter: s.Place,
 			}}})
 		},
+		Serial: func(from string, s cqltap.SerialRead) {
+			r.note(history.Event{Op: history.NoteSerial, Key: from, Details: &history.Details{SerialRead: &history.SerialRead{
+				Table: s.Table, Row: s.Row,
+			}}})
+		},
 		Unread: func(l *link.Link, reason error) {
 			r.witness(history.WitnessStatements, fmt.Errorf("%s: %w", l.Name(), reason))
 		},

@@ -49,7 +49,7 @@ func (r *runner) setUp(ctx context.Context) error {
 		return err
 	}
 	x := plan.Demanded(r.plan.Expectation(), r.opt.System)
-	x.Nodes, x.Agreement = len(nodes), r.agreement()
+	x.Nodes, x.Agreement, x.Tables = len(nodes), r.agreement(), r.tables()
 	if err := r.record(ctx, cfg.Worker.Promises, x); err != nil {
 		return err
 	}
@@ -161,6 +161,16 @@ func (r *runner) agreement() *history.Agreement {
 		}
 	}
 	return a
+}
+
+// tables says whose tables the workers' statements are about; nil: those of a program that only
+// its author knows.
+func (r *runner) tables() *history.Tables {
+	of := map[string]string{system.Core: history.TablesCore, system.LockPerJob: history.TablesLockPerJob}[r.opt.System.Design()]
+	if of == "" {
+		return nil
+	}
+	return &history.Tables{Of: of, Sink: r.sink.kind.Name == sinks.Cassandra}
 }
 
 // record begins the harness's own file with what the run must reach. It has the

@@ -143,6 +143,10 @@ func noteText(e history.Event) string {
 		if e.Statement() != nil {
 			return e.Statement().CQL
 		}
+	case history.NoteSerial:
+		if r := e.SerialRead(); r != nil {
+			return fmt.Sprintf("the link of %s carries a read of %s in consensus", e.Key, r.Table)
+		}
 	case history.NoteAnswer:
 		if a := e.Asked(); a != nil {
 			return fmt.Sprintf("%s of %s: %s", a.Op, a.Worker, cmp.Or(e.Result, e.Error, "answered"))

@@ -88,7 +88,7 @@ func (s *Sink) Raise(ctx context.Context, resource, issuer string, token int64) 
 	if err := c.claim(resource, issuer, token); err != nil {
 		return sink.Answer{}, err
 	}
-	return s.decide(ctx, c, resource, issuer)
+	return s.decide(ctx, c, issuer)
 }
 
 // Accept implements sink.Sink. A resend after a lost answer is answered Duplicate if an
@@ -107,7 +107,7 @@ func (s *Sink) Accept(ctx context.Context, resource, issuer string, token int64,
 	c.header.Set(HeaderKey, e.Key)
 	c.header.Set(HeaderIntent, intentOf([]byte(e.Intent)))
 	c.header.Set(HeaderValue, strconv.FormatInt(e.Value, 10))
-	return s.decide(ctx, c, resource, issuer)
+	return s.decide(ctx, c, issuer)
 }
 
 func (c *call) claim(resource, issuer string, token int64) error {
@@ -131,9 +131,9 @@ func (c *call) refused(err error) error {
 }
 
 // decide sends copies of the call until one is decided or ctx ends.
-func (s *Sink) decide(ctx context.Context, c *call, resource, issuer string) (a sink.Answer, err error) {
+func (s *Sink) decide(ctx context.Context, c *call, issuer string) (a sink.Answer, err error) {
 	err = s.settle(ctx, c, func(r *http.Response, body []byte) error {
-		a, err = decision(r, body, resource, issuer)
+		a, err = decision(r, body, c.header, issuer)
 		return err
 	})
 	if err == nil && c.uncertain > 0 {
@@ -183,15 +183,20 @@ func noDecision(r *http.Response, body []byte, what string) error {
 	return err
 }
 
-// decision reads an answer to Raise or Accept.
-func decision(r *http.Response, body []byte, resource, issuer string) (sink.Answer, error) {
+// decision reads an answer to Raise or Accept, whose request had these headers.
+func decision(r *http.Response, body []byte, asked http.Header, issuer string) (sink.Answer, error) {
 	var a sink.Answer
 	result := r.Header.Get(HeaderResult)
 	a.Result = sink.ResultOf(result)
+	if a.Result != 0 || result == resultIssuer || result == resultInvalid {
+		if err := CheckRepeated(r.Header, asked); err != nil {
+			return a, err
+		}
+	}
 	switch {
 	case a.Result != 0:
 	case result == resultIssuer:
-		return a, &finalError{error: &sink.IssuerError{Resource: resource, Bound: r.Header.Get(HeaderIssuer), Used: issuer}}
+		return a, &finalError{error: &sink.IssuerError{Resource: asked.Get(HeaderResource), Bound: r.Header.Get(HeaderIssuer), Used: issuer}}
 	case result == resultInvalid:
 		return a, &finalError{error: errors.New(said(body))}
 	default:

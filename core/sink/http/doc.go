@@ -38,6 +38,11 @@
 //	issuer          409     the resource is bound to another issuer (Fencing-Issuer): refused
 //	invalid         400     can never be carried out; nothing was done. The body says why
 //
+// Each answer repeats Fencing-Resource, Fencing-Token and Idempotency-Key as the request had them
+// (of what may come more than once, nothing). What does not is the answer to another request: of
+// a cache, or of a proxy that mixes its connections up. The client asks again. A service must
+// repeat them before its clients ask for it: upgrade services first.
+//
 // A request whose body did not arrive is answered without a decision (503): its next copy may
 // arrive. No answer may be cached (Cache-Control: no-store).
 //

@@ -35,7 +35,10 @@ func Handler(s sink.Sink) http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
 		reply(w, http.StatusNotFound, problem{fmt.Sprintf("%s %s: there are POST %s, %s, %s, %s and GET %s, %s, %s", req.Method, req.URL.Path, PathRaise, PathEffects, PathForget, PathRetire, PathState, PathLedger, PathHealth)})
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		Repeat(w.Header(), req.Header)
+		mux.ServeHTTP(w, req)
+	})
 }
 
 type handler struct{ sink sink.Sink }

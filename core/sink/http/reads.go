@@ -26,6 +26,9 @@ func (s *Sink) ask(ctx context.Context, c *call, into any) error {
 	return s.settle(ctx, c, func(r *http.Response, body []byte) error {
 		switch {
 		case r.StatusCode == http.StatusOK:
+			if err := CheckRepeated(r.Header, c.header); err != nil {
+				return err
+			}
 			if err := json.Unmarshal(body, into); err != nil {
 				return fmt.Errorf("not the JSON of an answer: %w", err)
 			}

@@ -205,6 +205,26 @@ func TestNotADecision(t *testing.T) {
 		func(w http.ResponseWriter) { w.Header().Set(httpsink.HeaderResult, "applied") }, // without numbers
 		func(w http.ResponseWriter) { w.Header().Set(httpsink.HeaderResult, "perhaps") },
 	)
+	// Sound answers, of which each is to another request than was made.
+	for _, headers := range []map[string]string{
+		{},
+		{httpsink.HeaderResource: "r"},
+		{httpsink.HeaderResource: "s", httpsink.HeaderToken: "1"},
+		{httpsink.HeaderResource: "r", httpsink.HeaderToken: "2"},
+		{httpsink.HeaderResource: "r", httpsink.HeaderToken: "1", httpsink.HeaderKey: "k"},
+	} {
+		for result, status := range map[string]int{"applied": 200, "stale": 412, "issuer": 409, "invalid": 400} {
+			of = append(of, func(w http.ResponseWriter) {
+				for name, v := range headers {
+					w.Header().Set(name, v)
+				}
+				w.Header().Set(httpsink.HeaderResult, result)
+				w.Header().Set(httpsink.HeaderSeen, "9")
+				w.Header().Set(httpsink.HeaderSeq, "1")
+				w.WriteHeader(status)
+			})
+		}
+	}
 	var wg sync.WaitGroup
 	for i, made := range of {
 		wg.Go(func() {
@@ -216,6 +236,37 @@ func TestNotADecision(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// Each answer repeats what it answers, also what was read; the state of another resource is asked
+// for again.
+func TestRepeated(t *testing.T) {
+	t.Parallel()
+	f := &faulty{inner: httpsink.Handler(sinktest.NewMemory()), otherwise: map[int64]func(http.ResponseWriter){
+		2: func(w http.ResponseWriter) {
+			w.Header().Set(httpsink.HeaderResource, "other")
+			_, _ = io.WriteString(w, `{"value":7,"seen":9,"seq":3}`)
+		},
+		4: func(w http.ResponseWriter) { // of the same resource, with another key
+			w.Header().Set(httpsink.HeaderResource, "r")
+			w.Header().Set(httpsink.HeaderToken, "1")
+			w.Header().Set(httpsink.HeaderKey, "l")
+			w.Header().Set(httpsink.HeaderResult, "duplicate")
+			w.Header().Set(httpsink.HeaderSeen, "1")
+			w.Header().Set(httpsink.HeaderSeq, "1")
+		},
+	}}
+	c := client(t, serve(t, f), patience)
+	if _, err := c.Raise(t.Context(), "r", "l", 1); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := c.Read(t.Context(), "r", "k", "l"); err != nil || st.Seen != 1 || f.n.Load() != 3 {
+		t.Errorf("%+v, %v after %d requests", st, err, f.n.Load())
+	}
+	a, err := c.Accept(t.Context(), "r", "l", 1, sink.Effect{Key: "k", Value: 5})
+	if err != nil || a.Result != sink.Applied || f.n.Load() != 5 {
+		t.Errorf("%+v, %v after %d requests", a, err, f.n.Load())
+	}
 }
 
 // What the headers lack is refused with the reason and leaves nothing behind; what a

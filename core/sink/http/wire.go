@@ -26,6 +26,32 @@ const (
 	HeaderSeq      = "Fencing-Seq"
 )
 
+// repeated are what an answer repeats of its request, so that the answer to another one is not
+// taken for it.
+var repeated = []string{HeaderResource, HeaderToken, HeaderKey}
+
+// Repeat puts into an answer what it has to repeat of its request. A header that comes more than
+// once is left out.
+func Repeat(answer, request http.Header) {
+	for _, name := range repeated {
+		if v := request.Values(name); len(v) == 1 {
+			answer.Set(name, v[0])
+		}
+	}
+}
+
+// CheckRepeated says in what an answer is not one to the request.
+func CheckRepeated(answer, request http.Header) error {
+	for _, name := range repeated {
+		asked := request.Values(name)
+		if got := answer.Get(name); len(asked) < 2 && got != request.Get(name) {
+			return fmt.Errorf("the answer repeats %s %q, asked was %q: something before the sink answers, or a service that does not repeat "+
+				"what it decides about", name, got, request.Get(name))
+		}
+	}
+	return nil
+}
+
 // Paths of the contract.
 const (
 	PathRaise   = "/raise"

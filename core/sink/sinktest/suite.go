@@ -64,6 +64,11 @@ func Cases() []Case {
 		{"the ledger in parts", ledgerParts},
 		{"retire removes, and lowers no fence", retire},
 		{"retire keeps what may be in use", retireKeeps},
+		{"a key that is repeated after a takeover", takenOver},
+		{"a key with another body", otherBody},
+		{"a key of another issuer", otherIssuer},
+		{"a call that is repeated is answered the same", repeated},
+		{"one key by two owners at once", bothOwners},
 		{"arguments and contexts are checked", arguments},
 	}
 }

@@ -229,6 +229,33 @@ func TestSuiteFindsMutantsOfDecide(t *testing.T) {
 			}
 			return sink.Decide(h, k, c)
 		},
+		"sink-stale-hides-conflict": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			d := sink.Decide(h, k, c)
+			if d.Answer.Result == sink.Conflict && c.Token < h.Highest {
+				d.Answer = sink.Answer{Result: sink.Stale, Seen: h.Highest, Seq: h.Seq}
+			}
+			return d
+		},
+		"sink-known-key-of-any-issuer": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			if k != nil {
+				c.Issuer = h.Issuer
+			}
+			return sink.Decide(h, k, c)
+		},
+		"sink-duplicate-of-the-last-owner": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			d := sink.Decide(h, k, c)
+			if d.Answer.Result == sink.Duplicate {
+				d.Answer.FirstToken = min(k.Token, c.Token)
+			}
+			return d
+		},
+		"sink-raise-counts-itself": func(h sink.Header, k key, c sink.Call) sink.Decision {
+			d := sink.Decide(h, k, c)
+			if c.Effect == nil && d.Kind == "" {
+				d.Answer.Seq++
+			}
+			return d
+		},
 		"sink-issuer-unchecked": func(h sink.Header, k key, c sink.Call) sink.Decision {
 			h.Issuer = ""
 			return sink.Decide(h, k, c)

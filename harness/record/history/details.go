@@ -56,6 +56,8 @@ type Details struct {
 	Expect *Expect `json:"expect,omitempty"`
 	// the shape
 	Statement *Statement `json:"statement,omitempty"`
+	// the read
+	SerialRead *SerialRead `json:"serial_read,omitempty"`
 	// the clocks' state
 	Clock *Clock `json:"clock,omitempty"`
 	// how the process ended
@@ -65,28 +67,29 @@ type Details struct {
 }
 
 // Those of the event; zero if it has none.
-func (e *Event) Changes() []Change     { return e.details().Changes }
-func (e *Event) TTLMS() int64          { return e.details().TTLMS }
-func (e *Event) LimitMS() int64        { return e.details().LimitMS }
-func (e *Event) Try() bool             { return e.details().Try }
-func (e *Event) Job() *Job             { return e.details().Job }
-func (e *Event) Schedule() *Schedule   { return e.details().Schedule }
-func (e *Event) Attempt() int          { return e.details().Attempt }
-func (e *Event) DueMS() int64          { return e.details().DueMS }
-func (e *Event) WallMS() int64         { return e.details().WallMS }
-func (e *Event) JobRow() *JobRow       { return e.details().JobRow }
-func (e *Event) Book() *Book           { return e.details().Book }
-func (e *Event) Phase() string         { return e.details().Phase }
-func (e *Event) Point() string         { return e.details().Point }
-func (e *Event) Fault() *Fault         { return e.details().Fault }
-func (e *Event) Ledger() *LedgerEntry  { return e.details().Ledger }
-func (e *Event) Asked() *Asked         { return e.details().Asked }
-func (e *Event) Hit() *Hit             { return e.details().Hit }
-func (e *Event) Expect() *Expect       { return e.details().Expect }
-func (e *Event) Statement() *Statement { return e.details().Statement }
-func (e *Event) Clock() *Clock         { return e.details().Clock }
-func (e *Event) Life() *ProcessLife    { return e.details().Life }
-func (e *Event) Host() *Host           { return e.details().Host }
+func (e *Event) Changes() []Change       { return e.details().Changes }
+func (e *Event) TTLMS() int64            { return e.details().TTLMS }
+func (e *Event) LimitMS() int64          { return e.details().LimitMS }
+func (e *Event) Try() bool               { return e.details().Try }
+func (e *Event) Job() *Job               { return e.details().Job }
+func (e *Event) Schedule() *Schedule     { return e.details().Schedule }
+func (e *Event) Attempt() int            { return e.details().Attempt }
+func (e *Event) DueMS() int64            { return e.details().DueMS }
+func (e *Event) WallMS() int64           { return e.details().WallMS }
+func (e *Event) JobRow() *JobRow         { return e.details().JobRow }
+func (e *Event) Book() *Book             { return e.details().Book }
+func (e *Event) Phase() string           { return e.details().Phase }
+func (e *Event) Point() string           { return e.details().Point }
+func (e *Event) Fault() *Fault           { return e.details().Fault }
+func (e *Event) Ledger() *LedgerEntry    { return e.details().Ledger }
+func (e *Event) Asked() *Asked           { return e.details().Asked }
+func (e *Event) Hit() *Hit               { return e.details().Hit }
+func (e *Event) Expect() *Expect         { return e.details().Expect }
+func (e *Event) Statement() *Statement   { return e.details().Statement }
+func (e *Event) Clock() *Clock           { return e.details().Clock }
+func (e *Event) Life() *ProcessLife      { return e.details().Life }
+func (e *Event) Host() *Host             { return e.details().Host }
+func (e *Event) SerialRead() *SerialRead { return e.details().SerialRead }
 
 // OwnDetails are the event's details to be set: its own, and no longer those of an event
 // that it is a copy of.

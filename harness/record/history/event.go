@@ -68,26 +68,27 @@ const (
 
 // Notes.
 const (
-	NoteStart     Op = "start"      // a critical section or a job's run begins: Key (lock or job), Token, DecidedAt
-	NoteFinish    Op = "finish"     // it ended; of a run, Error says how if not well
-	NoteLeaseLost Op = "lease-lost" // the holder's right ended before release: Key, Token, Error
-	NotePhase     Op = "phase"      // a phase of the run begins: Phase
-	NoteFault     Op = "fault"      // Fault says inject, heal or evidence
-	NotePoint     Op = "point"      // a reach point was passed: Point (and Key, Token)
-	NoteLedger    Op = "ledger"     // one row of the sink's ledger, read after the run: Ledger
-	NoteRow       Op = "row"        // one row of a shard, read after the run: JobRow
-	NoteRowsEnd   Op = "rows-end"   // all rows of a shard (Issuer), or of jobs with a lock each, have been noted
-	NoteBook      Op = "book"       // one row of the shop's tables, read after the run: Book
-	NoteExpect    Op = "expect"     // what the scenario demands of the run: Expect
-	NoteStatement Op = "statement"  // first use of a CQL statement shape: Statement; the harness's have as Key whose link carried it
-	NoteAnswer    Op = "answer"     // what the sink answered a worker, as the harness read it: Key, Asked, and what a raise, get or effect has
-	NoteHit       Op = "hit"        // a client stood at an armed point before a request: Point, Key (the lock), Hit; TS is when it asked
-	NoteWitness   Op = "witness"    // Key is what the harness itself reads on the links from here on; with Error, what of it cannot be read
-	NoteCrash     Op = "crash"      // a process was killed: Error says by what
-	NoteExit      Op = "exit"       // a process ended of itself
-	NoteClock     Op = "clock"      // a worker's clock was changed by a fault: Clock
-	NoteLife      Op = "life"       // how a process ended, or that it did not: Life
-	NoteHost      Op = "host"       // how busy the machine was in the phase that ends: Host
+	NoteStart     Op = "start"       // a critical section or a job's run begins: Key (lock or job), Token, DecidedAt
+	NoteFinish    Op = "finish"      // it ended; of a run, Error says how if not well
+	NoteLeaseLost Op = "lease-lost"  // the holder's right ended before release: Key, Token, Error
+	NotePhase     Op = "phase"       // a phase of the run begins: Phase
+	NoteFault     Op = "fault"       // Fault says inject, heal or evidence
+	NotePoint     Op = "point"       // a reach point was passed: Point (and Key, Token)
+	NoteLedger    Op = "ledger"      // one row of the sink's ledger, read after the run: Ledger
+	NoteRow       Op = "row"         // one row of a shard, read after the run: JobRow
+	NoteRowsEnd   Op = "rows-end"    // all rows of a shard (Issuer), or of jobs with a lock each, have been noted
+	NoteBook      Op = "book"        // one row of the shop's tables, read after the run: Book
+	NoteExpect    Op = "expect"      // what the scenario demands of the run: Expect
+	NoteStatement Op = "statement"   // first use of a CQL statement shape: Statement; the harness's have as Key whose link carried it
+	NoteSerial    Op = "serial-read" // a read in consensus that a link carried: Key (whose), SerialRead
+	NoteAnswer    Op = "answer"      // what the sink answered a worker, as the harness read it: Key, Asked, and what a raise, get or effect has
+	NoteHit       Op = "hit"         // a client stood at an armed point before a request: Point, Key (the lock), Hit; TS is when it asked
+	NoteWitness   Op = "witness"     // Key is what the harness itself reads on the links from here on; with Error, what of it cannot be read
+	NoteCrash     Op = "crash"       // a process was killed: Error says by what
+	NoteExit      Op = "exit"        // a process ended of itself
+	NoteClock     Op = "clock"       // a worker's clock was changed by a fault: Clock
+	NoteLife      Op = "life"        // how a process ended, or that it did not: Life
+	NoteHost      Op = "host"        // how busy the machine was in the phase that ends: Host
 )
 
 // What the harness reads on the links of workers, the keys of witness notes.
@@ -274,6 +275,16 @@ type Statement struct {
 	SerialConsistency string `json:"serial_consistency,omitempty"`
 	// of the node to which the link leads, in a cluster of several data centres
 	Datacenter string `json:"datacenter,omitempty" is:"name"`
+}
+
+// SerialRead is a read at SERIAL or LOCAL_SERIAL that a worker's link carried: one request. The
+// note's TS is when its last byte had come from the worker.
+type SerialRead struct {
+	// the table that it reads, without its keyspace
+	Table string `json:"table" is:"name"`
+	// the first value that it carries, by which the row is found; absent: it is no text, or
+	// none is carried
+	Row string `json:"row,omitempty"`
 }
 
 // Clock is the state of a worker's clocks from the note's instant on, as a fault

@@ -30,6 +30,9 @@ type Expect struct {
 	Nodes int `json:"nodes,omitempty" yaml:"-" is:"span"`
 	// of a cluster of several data centres, in which of them the system is to agree
 	Agreement *Agreement `json:"agreement,omitempty" yaml:"-"`
+	// whose tables the statements on the links are about; absent: nobody knows, so which rows
+	// need consensus is found by what is written on condition
+	Tables *Tables `json:"tables,omitempty" yaml:"-"`
 	// points that must have been reached: noted by workers, or derived by the checker, such as
 	// takeover, stale-refused, unknown-settled, lease-lost, resend, duplicate, late-answer
 	Must []string `json:"must,omitempty" yaml:"must" is:"names"`
@@ -86,6 +89,21 @@ type Agreement struct {
 	Serial string `json:"serial" of:"SERIAL LOCAL_SERIAL"`
 	// the consistency of commits and other reads
 	Consistency string `json:"consistency" of:"QUORUM LOCAL_QUORUM"`
+}
+
+// Designs whose tables the checker knows (P13).
+const (
+	TablesCore       = "core"
+	TablesLockPerJob = "lock-per-job"
+)
+
+// Tables says whose tables the statements on the links are about. The checker knows what each of
+// them needs; a statement on another one it cannot judge, which makes the run INVALID.
+type Tables struct {
+	// the design
+	Of string `json:"of" of:"core lock-per-job"`
+	// the sink's rows are on the nodes too, so its reads come over the links
+	Sink bool `json:"sink,omitempty"`
 }
 
 // Threshold is a bound on a number of the run; a run beyond it fails P15.

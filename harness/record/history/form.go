@@ -99,6 +99,10 @@ var forms = []form{
 		means: "first use of a statement shape: the harness's are what a link carried, with its worker as key; a worker may note its " +
 			"own beside them",
 		note: "statement [key]"},
+	{op: NoteSerial, by: harnessOnly,
+		means: "a worker's link (key) carried a read at SERIAL or LOCAL_SERIAL, each one; ts is when its last byte had come from the " +
+			"worker",
+		note: "key serial_read"},
 	{op: NoteExit, means: "a life ended in order: its last line",
 		note: "[error]"},
 	{op: NoteCrash, by: harnessOnly, means: "a process was killed; proc is its life",

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
@@ -173,6 +174,38 @@ func TestNoAnswer(t *testing.T) {
 	}
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// An answer that repeats another request is no answer to this one, whatever it says.
+func TestAnswerToAnother(t *testing.T) {
+	t.Parallel()
+	ask := func(method, path string, names ...string) *http.Request {
+		req := httptest.NewRequest(method, path, nil)
+		for i, name := range names {
+			req.Header.Set(name, fmt.Sprint(i+1))
+		}
+		return req
+	}
+	raise := ask("POST", httpsink.PathRaise, httpsink.HeaderResource, httpsink.HeaderToken)
+	for name, c := range map[string]struct {
+		request *http.Request
+		answer  func(h http.Header)
+		want    string
+	}{
+		"repeated":            {raise, func(h http.Header) { httpsink.Repeat(h, raise.Header) }, ""},
+		"nothing":             {raise, func(http.Header) {}, `repeats Fencing-Resource ""`},
+		"another token":       {raise, func(h http.Header) { httpsink.Repeat(h, raise.Header); h.Set(httpsink.HeaderToken, "9") }, `repeats Fencing-Token "9"`},
+		"an effect's":         {raise, func(h http.Header) { httpsink.Repeat(h, raise.Header); h.Set(httpsink.HeaderKey, "k") }, `repeats Idempotency-Key "k"`},
+		"of another resource": {ask("GET", httpsink.PathState, httpsink.HeaderResource), func(h http.Header) { h.Set(httpsink.HeaderResource, "9") }, `repeats Fencing-Resource "9"`},
+	} {
+		h := http.Header{httpsink.HeaderResult: {"applied"}, httpsink.HeaderSeen: {"5"}, httpsink.HeaderSeq: {"6"}}
+		c.answer(h)
+		e, ok := answerHTTP("w1", httptap.Exchange{Request: c.request, Response: &http.Response{StatusCode: http.StatusOK, Header: h}, Answer: []byte(`{"value":1,"seen":5,"seq":6}`)})
+		if !ok || c.want == "" && (e.Error != "" || e.Result != "applied" || e.Seen != 5) ||
+			c.want != "" && (!strings.Contains(e.Error, c.want) || e.Result != "" || e.Value != nil || e.Seen != 0) {
+			t.Errorf("%s: %+v", name, e)
+		}
 	}
 }
 

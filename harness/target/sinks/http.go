@@ -132,6 +132,10 @@ func decided(e *history.Event, x httptap.Exchange) bool {
 	h := x.Response.Header
 	switch result := h.Get(httpsink.HeaderResult); result {
 	case "applied", "duplicate", "stale", "conflict":
+		if err := httpsink.CheckRepeated(h, x.Request.Header); err != nil {
+			e.Error = err.Error()
+			break
+		}
 		e.Result, e.Seen, e.Seq = result, number(h.Get(httpsink.HeaderSeen)), number(h.Get(httpsink.HeaderSeq))
 	default:
 		e.Error = fmt.Sprintf("%s, %s %q", x.Response.Status, httpsink.HeaderResult, result)
@@ -145,6 +149,8 @@ func read(e *history.Event, x httptap.Exchange) bool {
 	switch {
 	case x.Response == nil:
 		e.Error = "no answer"
+	case httpsink.CheckRepeated(x.Response.Header, x.Request.Header) != nil:
+		e.Error = httpsink.CheckRepeated(x.Response.Header, x.Request.Header).Error()
 	case x.Response.StatusCode != http.StatusOK || json.Unmarshal(x.Answer, &st) != nil:
 		e.Error = x.Response.Status
 	default:

@@ -132,6 +132,8 @@ var bound = []struct {
 		"system %s is broken in the service of the sink " + HTTP + ", so it supports only that sink, not %s"},
 	{designed(system.LockPerJob), Cassandra,
 		"system %s writes its effects into rows of the sink " + Cassandra + " itself, so it supports only that sink, not %s"},
+	{func(s system.System) bool { return s.OnNodes }, Cassandra,
+		"system %s is wrong in what it sends to the rows of the sink " + Cassandra + ", so it supports only that sink, not %s"},
 }
 
 func designed(design string) func(system.System) bool {

@@ -317,6 +317,8 @@ func TestOf(t *testing.T) {
 		{HTTP, "exec:true", HTTP, ""},
 		{"", "broken/sink-forges-ledger", HTTP, ""},
 		{Cassandra, "broken/sink-forges-ledger", "", "not cassandra"},
+		{"", "broken/ledger-read-at-quorum", Cassandra, ""},
+		{Postgres, "broken/ledger-commit-at-one", "", "not postgres"},
 		{HTTP, "lock-per-job", "", "not http"},
 		{Cassandra, "exec:true", "", "not cassandra"},
 		{Postgres, "core", Postgres, ""},

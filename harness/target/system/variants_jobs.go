@@ -4,6 +4,24 @@ package system
 var jobVariants = []System{
 	// Batches of shards.
 	{
+		Name: "jobs-shard-read-at-one", Chapter: inJobs,
+		About: "one replica is asked whether a shard's header has changed",
+		Seen:  "polling at LOCAL_ONE, as it is only polling",
+		Red:   &Red{Scenario: "jobs-steady", Contention: "medium", Properties: []string{"P13"}, Mechanism: "weak-read"},
+	},
+	{
+		Name: "jobs-inbox-read-at-one", Chapter: inJobs,
+		About: "inboxes are read through one replica: an acknowledged job may be missed",
+		Seen:  "a queue table that is written at QUORUM and polled at ONE",
+		Red:   &Red{Scenario: "jobs-steady", Contention: "medium", Properties: []string{"P13"}, Mechanism: "weak-read"},
+	},
+	{
+		Name: "jobs-heartbeats-at-one", Chapter: inJobs,
+		About: "heartbeats are written to one replica: who reads others takes their writer for dead",
+		Seen:  "writes at ONE for what \"comes again in a second anyway\"",
+		Red:   &Red{Scenario: "jobs-steady", Contention: "medium", Properties: []string{"P13"}, Mechanism: "writes-and-reads-apart"},
+	},
+	{
 		Name: "jobs-tick-blind", Chapter: inJobs,
 		About: "a tick's condition names the fence and not the tick: a late copy of a batch is done again",
 		Note:  "a copy without an answer stays on its way for ttl/2",

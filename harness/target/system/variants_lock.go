@@ -206,6 +206,25 @@ var lockVariants = []System{
 		Seen:  "the log shows what the code asked for, the driver's profile decides what is sent",
 		Red:   &Red{Scenario: "steady", Contention: "medium", Properties: []string{"P13"}, Mechanism: "statement-misstated"},
 	},
+	{
+		Name: "locks-read-at-quorum", Chapter: inLocks,
+		About: "lock rows are read at QUORUM where a SERIAL read settles what became of a write",
+		Seen: "a read helper without a parameter for the level; a SERIAL read costs as much as a write, so somebody makes it " +
+			"cheaper",
+		Red: &Red{Scenario: "lost-replies", Contention: "medium", Properties: []string{"P13"}, Mechanism: "read-outside-consensus"},
+	},
+	{
+		Name: "ledger-read-at-quorum", Chapter: inSinks, OnNodes: true,
+		About: "the sink's ledger is read at QUORUM, so a decision that is half-way is not seen",
+		Seen:  "SELECT at the session's default level beside INSERT … IF NOT EXISTS",
+		Red:   &Red{Scenario: "steady", Contention: "medium", Properties: []string{"P13"}, Mechanism: "read-outside-consensus"},
+	},
+	{
+		Name: "ledger-commit-at-one", Chapter: inSinks, OnNodes: true,
+		About: "conditional batches on the sink's ledger commit at ONE",
+		Seen:  "the serial consistency is set and the consistency of the commit is left at the driver's default",
+		Red:   &Red{Scenario: "steady", Contention: "medium", Properties: []string{"P13"}, Mechanism: "weak-condition"},
+	},
 	// Progress.
 	{
 		Name: "pins-coordinator", Chapter: inLocks,

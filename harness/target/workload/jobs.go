@@ -168,12 +168,16 @@ func (w *jobs) shardScheduler(ctx context.Context, handlers map[string]worker.Ha
 
 // newMembers takes part in the heartbeats of the run's workers.
 func (p *process) newMembers(db *cassandra.DB) (*member.Group, error) {
+	heartbeats := store.Members(cassandra.NewMembers(db))
+	if p.hooks.Members != nil {
+		heartbeats = p.hooks.Members(p.cfg, heartbeats)
+	}
 	var expected []string
 	for i := range p.cfg.Jobs.Workers {
 		expected = append(expected, fmt.Sprintf("w%d", i+1))
 	}
 	return member.New(member.Options{
-		Store: cassandra.NewMembers(db), Cell: p.cfg.Jobs.Queue, Name: p.cfg.Worker, Expected: expected,
+		Store: heartbeats, Cell: p.cfg.Jobs.Queue, Name: p.cfg.Worker, Expected: expected,
 		TTL: p.cfg.TTL, Clock: p.leases, Logger: p.log,
 		Changed: func(came, went []string) {
 			point := func(point string, names []string) {

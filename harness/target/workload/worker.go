@@ -41,6 +41,8 @@ type Hooks struct {
 	// to, where they are not recorded yet; Sink does so where they are.
 	Shards func(Config, *cassandra.DB, store.Shards) store.Shards
 	Engine func(Config, *engine.Options)
+	// Members decorates the heartbeats.
+	Members func(Config, store.Members) store.Members
 	// Executor decorates what runs the jobs.
 	Executor func(Config, engine.Executor) engine.Executor
 	Handler  func(Config, *cassandra.DB, worker.Handler) worker.Handler

@@ -13,6 +13,9 @@
 // shape is told once for each node of origin. A batch is told as its distinct statements between
 // BEGIN and APPLY BATCH.
 //
+// Reads at SERIAL and LOCAL_SERIAL are told one by one, with table and row: which of them an
+// operation rests on shows only when it was sent.
+//
 // Protocol versions 3, 4 and 5 are read, without compression and without TLS. Anything else is
 // told once for each link as unread, with the reason, so that what was not seen is never taken
 // for what was not sent. A client that tries a version and is refused has sent nothing.

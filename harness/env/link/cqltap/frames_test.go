@@ -151,6 +151,7 @@ type heard struct {
 	shapes []Shape
 	from   []string
 	unread []string
+	serial []SerialRead
 }
 
 func (h *heard) options() Options {
@@ -159,6 +160,11 @@ func (h *heard) options() Options {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.shapes, h.from = append(h.shapes, s), append(h.from, from)
+		},
+		Serial: func(_ string, r SerialRead) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.serial = append(h.serial, r)
 		},
 		Unread: func(_ *link.Link, reason error) {
 			h.mu.Lock()

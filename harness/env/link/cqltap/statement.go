@@ -15,6 +15,7 @@ type statement struct {
 	text          *text
 	level, serial uint16
 	values        []uint64 // of a write, if they are kept; never nil then
+	first         []byte   // the first value; it lies in the frame
 }
 
 // text is a statement's; two that differ in their literals only are one.
@@ -22,6 +23,7 @@ type text struct {
 	number uint32
 	cql    string
 	writes bool
+	reads  string // the table of a SELECT, "" for all others
 }
 
 // texts knows all texts, and what stands for them.
@@ -95,7 +97,22 @@ func (x *texts) get(cql []byte, bound bool) *text {
 
 func (x *texts) add(cql string, writes bool) *text {
 	x.numbers++
-	return &text{x.numbers, cql, writes}
+	return &text{x.numbers, cql, writes, tableOf(cql)}
+}
+
+// from finds the table of a SELECT, without its keyspace.
+var from = regexp.MustCompile(`(?is)^\s*SELECT\s.*?\sFROM\s+(?:(?:\w+|"(?:[^"]|"")+")\s*\.\s*)?(\w+|"(?:[^"]|"")+")`)
+
+// tableOf is the table that a SELECT reads, as CQL compares names; "" for other statements.
+func tableOf(cql string) string {
+	m := from.FindStringSubmatch(cql)
+	switch {
+	case m == nil:
+		return ""
+	case m[1][0] == '"':
+		return strings.ReplaceAll(m[1][1:len(m[1])-1], `""`, `"`)
+	}
+	return strings.ToLower(m[1])
 }
 
 var batchKinds = []string{"BEGIN BATCH ", "BEGIN UNLOGGED BATCH ", "BEGIN COUNTER BATCH "}
@@ -160,7 +177,7 @@ func (t *Tap) statement(h head, in *body) (s statement, found bool) {
 	if s.text == nil || in.err != nil {
 		return s, false
 	}
-	s.values = values.of(s.text)
+	s.values, s.first = values.of(s.text), values.first
 	return s, true
 }
 
@@ -259,10 +276,13 @@ type values struct {
 	keep  bool
 	bound int
 	all   []uint64
+	first []byte
 }
 
 func (v *values) bind(b []byte) {
-	v.bound++
+	if v.bound++; v.bound == 1 {
+		v.first = b
+	}
 	v.add(b)
 }
 
@@ -274,15 +294,23 @@ func (v *values) add(b []byte) {
 
 // literals adds what is written into a statement's text.
 func (v *values) literals(cql []byte) {
+	if v.bound == 0 {
+		v.first = unquoted(literals.Find(cql))
+	}
 	if !v.keep {
 		return
 	}
 	for _, b := range literals.FindAll(cql, -1) {
-		if b[0] == '\'' {
-			b = b[1 : len(b)-1]
-		}
-		v.add(b)
+		v.add(unquoted(b))
 	}
+}
+
+// unquoted is a literal without its quotes.
+func unquoted(b []byte) []byte {
+	if len(b) > 1 && b[0] == '\'' {
+		return b[1 : len(b)-1]
+	}
+	return b
 }
 
 func (v *values) of(t *text) []uint64 {

@@ -3,7 +3,10 @@ package cqltap
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"fencepost/harness/env/link"
 )
@@ -20,6 +23,15 @@ type Shape struct {
 	Place string
 }
 
+// SerialRead is a read that takes part in consensus: a SELECT at SERIAL or LOCAL_SERIAL.
+type SerialRead struct {
+	// Table is the one that it reads, without its keyspace.
+	Table string
+	// Row is the first value that it carries, bound or written into its text, "" if that is no
+	// text or there is none.
+	Row string
+}
+
 // Options are what a tap tells of. Its functions are called from the links' own goroutines:
 // they must be quick and safe for concurrent use. Nil: nobody is told.
 type Options struct {
@@ -28,6 +40,8 @@ type Options struct {
 	Place func(l *link.Link) string
 	// Shape is called at the first use of a shape by a side that opens connections (link.From).
 	Shape func(from string, s Shape)
+	// Serial is called at every read that takes part in consensus.
+	Serial func(from string, r SerialRead)
 	// Unread is told once of a link and a reason for which some of what it carries cannot be
 	// read.
 	Unread func(l *link.Link, reason error)
@@ -96,6 +110,20 @@ func (t *Tap) see(a *account, s statement) {
 	case !old && t.opt.Shape != nil:
 		t.opt.Shape(u.from, Shape{CQL: s.text.cql, Consistency: level(s.level), SerialConsistency: serial(s.serial), Place: a.place})
 	}
+	if !full && t.opt.Serial != nil && s.text.reads != "" && (s.level == levelSerial || s.level == levelLocalSerial) {
+		t.opt.Serial(u.from, SerialRead{Table: s.text.reads, Row: rowText(s.first)})
+	}
+}
+
+// longestRow bounds what a row is called.
+const longestRow = 256
+
+// rowText is a value as the name of a row, "" if it is no text.
+func rowText(b []byte) string {
+	if len(b) > longestRow || !utf8.Valid(b) || slices.ContainsFunc([]rune(string(b)), unicode.IsControl) {
+		return ""
+	}
+	return string(b)
 }
 
 func (t *Tap) unread(l *link.Link, why error) {
@@ -107,6 +135,12 @@ func (t *Tap) unread(l *link.Link, why error) {
 
 // levels are the protocol's consistencies by number.
 var levels = []string{"ANY", "ONE", "TWO", "THREE", "QUORUM", "ALL", "LOCAL_QUORUM", "EACH_QUORUM", "SERIAL", "LOCAL_SERIAL", "LOCAL_ONE"}
+
+// Levels of reads that take part in consensus.
+const (
+	levelSerial      = 8
+	levelLocalSerial = 9
+)
 
 func level(n uint16) string {
 	if int(n) < len(levels) {

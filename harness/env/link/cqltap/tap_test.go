@@ -100,6 +100,9 @@ func TestShapes(t *testing.T) {
 					t.Errorf("%+v", n)
 				}
 				talk(l, tap, piece, c.say...)
+				if each := (SerialRead{"locks", "lock-1"}); !slices.Equal(h.serial, []SerialRead{each, each}) {
+					t.Errorf("reads in consensus: %+v", h.serial)
+				}
 				if len(h.shapes) != len(seen) {
 					t.Errorf("told again: %q", h.shapes[len(seen):])
 				}
@@ -155,6 +158,41 @@ func TestLiterals(t *testing.T) {
 	talk(linktest.Open(t, "n1", nowhere, tap), tap, 0, say...)
 	if len(h.shapes) != 5 || !strings.Contains(h.shapes[0].CQL, "'x'") {
 		t.Errorf("%d shapes: %q", len(h.shapes), h.shapes)
+	}
+}
+
+// A read in consensus is told each time, with table and row, whatever its text looks like; other
+// reads and conditional statements are not.
+func TestSerialReads(t *testing.T) {
+	t.Parallel()
+	const serial, localSerial, quorum = 8, 9, 4
+	for cql, want := range map[string]SerialRead{
+		"SELECT a FROM locks WHERE k = ?":                         {"locks", "bound"},
+		"select a,b from Ks . Locks where k=?":                    {"locks", "bound"},
+		"\n SELECT max(a)\nFROM\t\"Ks\".\"my \"\"T\" WHERE k = ?": {`my "T`, "bound"},
+		"SELECT a FROM locks WHERE k = 'written' AND n = 1":       {"locks", "written"},
+		"SELECT a FROM locks":                                     {"locks", ""},
+		"SELECT a FROM locks WHERE k = '\x01'":                    {"locks", ""},
+		"UPDATE locks SET a = 1 WHERE k = 'x' IF a = 0":           {},
+	} {
+		h := &heard{}
+		tap := New(h.options())
+		var bound []string
+		if strings.Contains(cql, "?") {
+			bound = []string{"bound", "more"}
+		}
+		var all []SerialRead
+		say := []said{up(startup(4)), down(ready(4))}
+		for _, level := range []int{serial, quorum, localSerial} {
+			say = append(say, up(query(4, 1, cql, level, serial, bound...)), down(void(4, 1)))
+			if level != quorum && want.Table != "" {
+				all = append(all, want)
+			}
+		}
+		talk(linktest.Open(t, "n1", nowhere, tap), tap, 0, say...)
+		if !slices.Equal(h.serial, all) {
+			t.Errorf("%s: %+v, want %+v", cql, h.serial, all)
+		}
 	}
 }
 

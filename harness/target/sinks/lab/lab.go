@@ -99,6 +99,7 @@ func Handler(s *boltsink.Sink) http.Handler {
 // unchecked accepts an effect whatever its token, as a service does that knows nothing of
 // fencing. That the identical request comes again it does see. forged: see ForgesLedger.
 func unchecked(s *boltsink.Sink, w http.ResponseWriter, req *http.Request, forged bool) {
+	httpsink.Repeat(w.Header(), req.Header)
 	resource, issuer, token, e, err := claims(req.Header)
 	if err != nil {
 		w.Header().Set(httpsink.HeaderResult, "invalid")

@@ -28,7 +28,7 @@ func init() {
 	plant("remote-coordinator", remoteCoordinator)
 }
 
-// ownSession is a second session to the lock store, for statements with other
+// ownSession is a second session to the lock store, or to the sink on the nodes, for statements with other
 // settings than the core's. It is opened at its first use and ends with the
 // process; its statements are recorded like the core's.
 type ownSession struct {
@@ -37,6 +37,7 @@ type ownSession struct {
 	once    sync.Once
 	session *gocql.Session
 	err     error
+	atSink  bool // it goes to the sink, by that one's links
 }
 
 func (o *ownSession) recorder(cfg workload.Config, inner workload.Recorder) workload.Recorder {
@@ -62,10 +63,18 @@ func notOpened(err error) error {
 	return &store.Error{Op: "open a session", Outcome: store.Fail, Cause: err}
 }
 
+// links are those by which it reaches the nodes.
+func (o *ownSession) links() map[string]string {
+	if o.atSink {
+		return o.cfg.SinkNodes
+	}
+	return o.cfg.LockNodes
+}
+
 // driver is the driver's own configuration of a session with nodes, through the worker's
 // links.
 func (o *ownSession) driver(nodes ...string) (*gocql.ClusterConfig, error) {
-	shown, err := o.cfg.Session(o.cfg.LockNodes, o.rec)
+	shown, err := o.cfg.Session(o.links(), o.rec)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +89,7 @@ func (o *ownSession) driver(nodes ...string) (*gocql.ClusterConfig, error) {
 
 // connect opens a session with all nodes.
 func (o *ownSession) connect(consistency gocql.Consistency) (*gocql.Session, error) {
-	c, err := o.driver(slices.Collect(maps.Keys(o.cfg.LockNodes))...)
+	c, err := o.driver(slices.Collect(maps.Keys(o.links()))...)
 	if err != nil {
 		return nil, err
 	}
