@@ -108,6 +108,7 @@ var bugCases = []bugCase{
 	{bug: bugNoRescue, want: "P5", named: "rescue-left-out", jobs: true},
 	{bug: bugSweepEarly, want: "P5", named: "forgotten-too-early", jobs: true},
 	{bug: bugNotRead, want: "P5", named: "row-not-read", jobs: true},
+	{bug: bugRetryNow, want: "P12", named: "backoff-ignored", jobs: true},
 	{bug: bugCountsCut, want: "P5", named: "cut-runs-counted", jobs: true},
 	{bug: bugOtherToken, want: "P6", also: []string{"P4", "P10"}, jobs: true},
 	{bug: bugRevive, want: "P7", also: []string{"P8", "P9"}, jobs: true},

@@ -164,6 +164,18 @@ var jobRunMutations = []mutation{
 		step(history.DoEnqueue, nil, respec(func(p jobPlace, j *history.Job) { j.DueMS = p.c().DueMS + 1 }))},
 	{"retry that is due too early", "P12", nil,
 		step(history.DoRetry, nil, func(p jobPlace) { p.redate(p.c().DueMS - 10_000) })},
+	{"retry that is due before its backoff is over", "P12", nil,
+		stepIf(history.DoRetry, nil, func(p jobPlace) bool {
+			f := p.j.Finishes[p.c().Run]
+			if f == nil || f.Error == "" || p.j.Spec == nil || len(p.x.a.Clocks[history.Life(f.Proc)]) > 0 {
+				return false
+			}
+			// By a policy that is longer than the one that was kept.
+			respec(func(_ jobPlace, j *history.Job) {
+				j.Retry = &history.Retry{BaseMS: 5_000, Factor: 2, MaxMS: 20_000, Jitter: 0.1}
+			})(p)
+			return len(p.j.Calls) > 0
+		})},
 	{"rescue that is due before the job's own time", "P12", nil, step(history.DoRescue, func(p jobPlace) bool {
 		hastened := slices.ContainsFunc(p.j.Steps, func(s past.JobStep) bool { return s.Change.Do == history.DoHasten })
 		return p.j.Spec.DueMS > 0 && !hastened

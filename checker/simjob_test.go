@@ -20,6 +20,7 @@ const (
 	bugSweepEarly    bug = "job rows are swept at once"
 	bugNoRescue      bug = "running jobs of earlier owners are not rescued"
 	bugCountsCut     bug = "runs that were cut short count as attempts"
+	bugRetryNow      bug = "a job whose run failed is tried again at once"
 )
 
 // simRow is a job's rows in a shard.
@@ -176,6 +177,11 @@ func (w *world) pick(life string) *simJob {
 	j := &simJob{id: fmt.Sprintf("j%d", len(w.jobs)+1)}
 	j.Queue, j.Shard, j.Kind = "jobs", w.shards[w.rng.IntN(len(w.shards))].name, "count"
 	j.MaxAttempts = 1 + w.rng.IntN(4)
+	j.Retry = &history.Retry{BaseMS: 60, Factor: 2, MaxMS: 200, Jitter: 0.1}
+	if len(w.jobs)%2 == 0 {
+		j.Retry = &history.Retry{DelaysMS: []int64{0, 150}}
+	}
+	j.MaxDurationMS = 10_000
 	j.Resource = "job/jobs/" + j.id
 	for i := range 1 + w.rng.IntN(2) {
 		j.Steps = append(j.Steps, fmt.Sprintf("s%d", i+1))

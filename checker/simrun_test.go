@@ -128,6 +128,20 @@ func (x *simRun) spent() int {
 	return x.c.Attempt
 }
 
+// wait is the backoff after the run, in ms.
+func (x *simRun) wait() int64 {
+	u := float64(x.w.rng.IntN(300)) / 300
+	if x.w.cfg.bug == bugRetryNow {
+		return 0
+	}
+	r, n := x.j.Retry, max(x.spent(), 1)
+	if len(r.DelaysMS) > 0 {
+		return r.DelaysMS[min(n, len(r.DelaysMS))-1]
+	}
+	d := float64(min(r.BaseMS<<(n-1), r.MaxMS))
+	return int64(d * (1 + r.Jitter*(2*u-1)))
+}
+
 // done tells the owner how the run ended.
 func (x *simRun) done(why string) {
 	w, o := x.w, x.o
@@ -141,7 +155,7 @@ func (x *simRun) done(why string) {
 	case why != "" && x.spent() >= x.j.MaxAttempts:
 		c.Do = history.DoDLQ
 	case why != "":
-		c.Do, c.DueMS = history.DoRetry, max(x.due, w.wall(x.proc)+int64(w.rng.IntN(300)))
+		c.Do, c.DueMS = history.DoRetry, max(x.due, w.wall(x.proc)+x.wait())
 	}
 	delete(o.running, x.j.id)
 	if w.cfg.bug == bugPlainComplete && c.Do == history.DoComplete && w.chance(0.2) {

@@ -109,10 +109,12 @@ func (l *Row) findRefusals() map[string]int64 {
 	return out
 }
 
-// How the errors of runs begin that were stopped with their worker, or not carried out by it.
+// How the errors of runs begin that were stopped with their worker, or not carried out by it,
+// or after which their handlers ask for no other.
 const (
 	InterruptedPrefix = "job: interrupted"
 	NotHerePrefix     = "not to be run by this process"
+	PermanentPrefix   = "not to be tried again"
 )
 
 // MaxUncounted is how many runs of a job may end without having spent an attempt. After one
@@ -161,7 +163,13 @@ func (j *Job) AttemptsSpent(step int, was JobState, w *Write) (attempts, spared 
 // never refused.
 func (r *Replay) GivenUpEarly(j *Job, step int, was JobState, w *Write) bool {
 	attempts, spared := j.AttemptsSpent(step, was, w)
-	return attempts < j.Spec.MaxAttempts && spared <= MaxUncounted && !r.poisoned(j, w.Main().Invoke.TS)
+	return attempts < j.Spec.MaxAttempts && spared <= MaxUncounted && !r.poisoned(j, w.Main().Invoke.TS) && !j.failedForGood(was, w)
+}
+
+// failedForGood says whether the run that the owner found at work asked for no other.
+func (j *Job) failedForGood(was JobState, w *Write) bool {
+	f := j.Finishes[was.Run]
+	return was.Name == StateRunning && RunFence(was.Run) == w.To.Fence && f != nil && strings.HasPrefix(f.Error, PermanentPrefix)
 }
 
 // judgeClaim: a job is tried as often as it may be.

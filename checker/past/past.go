@@ -37,6 +37,7 @@ type Past struct {
 	hosts   []*history.Event // host notes
 	Points  map[string]int
 	Clocks  map[string][]*history.Event // clock notes by life
+	leads   map[string]int64            // see wallLead
 	Shapes  []*history.Event            // statement notes: those of the links, then what workers say
 	Witness Witness
 	// Record is what is wrong with the record itself; Lost counts what shows that it lacks

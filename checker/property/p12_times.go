@@ -23,6 +23,8 @@ func init() {
 		rules: []rule{
 			{find: (*Inquiry).scheduleGaps},
 			{find: (*Inquiry).jobTimes},
+			{find: (*Inquiry).earlyRetries},
+			{find: (*Inquiry).overruns},
 		},
 		mechanisms: []mechanism{
 			{id: "schedule-ahead-of-job", Accounts: append([]string{"P12"}, ofJobs...),
@@ -31,6 +33,8 @@ func init() {
 			{id: "schedule-counted-anew",
 				Statement: "a process that takes a shard over counts the times of its schedules from then on: those that came before are " +
 					"forgotten"},
+			{id: "backoff-ignored", Statement: "a job whose run failed is tried again before its backoff is over"},
+			{id: "run-not-ended", Statement: "a run goes on for longer than its job may: nobody ends it"},
 			{id: "fires-by-a-fast-clock", Statement: "jobs fire by a clock that runs ahead of their worker's own"},
 		},
 	})
@@ -85,6 +89,7 @@ func checkTimes(_ context.Context, a *Judgement, p *Property) {
 			}
 		}
 	}
+	retries := a.checkRetries(p)
 	a.lateness = spreadOf(late)
 	p.Detail = "every start by the wall clock of its worker"
 	if s := a.lateness; s != nil {
@@ -94,6 +99,7 @@ func checkTimes(_ context.Context, a *Judgement, p *Property) {
 	if moved > 0 {
 		p.Detail += fmt.Sprintf("; %s of jobs that had been due before their worker's clock was set back", phrase.Plural(moved, "start"))
 	}
+	p.Detail += retries
 	if n := len(a.Jobs.Schedules); n > 0 {
 		p.Detail += fmt.Sprintf("; %s of %s replayed, %d missed",
 			phrase.Plural(a.Jobs.Counts.Fired, "fired nominal time"), phrase.Plural(n, "schedule"), a.Jobs.Counts.Missed)

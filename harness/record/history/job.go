@@ -98,10 +98,28 @@ type Job struct {
 	MaxAttempts int `json:"max_attempts" is:"span"`
 	// a run that is cut short is not followed by another
 	AtMostOnce bool `json:"at_most_once,omitempty"`
+	// how long it waits after a failed run; absent: nobody says
+	Retry *Retry `json:"retry,omitempty"`
+	// how long one run of it may take; absent: nobody says
+	MaxDurationMS int64 `json:"max_duration_ms,omitempty" is:"span"`
 	// the jobs that follow it, one after the other, each when the one before has ended
 	Then []Job `json:"then,omitempty"`
 	// its failure does not end its sequence
 	GoOn bool `json:"go_on,omitempty"`
+}
+
+// Retry is how long a job waits after a failed run.
+type Retry struct {
+	// the waits after attempts 1, 2, …, of which the last one repeats
+	DelaysMS []int64 `json:"delays_ms,omitempty" is:"spans"`
+	// without such a list: the wait after the first attempt
+	BaseMS int64 `json:"base_ms,omitempty" is:"span"`
+	// by how much it grows with each further one
+	Factor float64 `json:"factor,omitempty" below:"101"`
+	// up to this
+	MaxMS int64 `json:"max_ms,omitempty" is:"span"`
+	// the part of a wait by which it varies either way
+	Jitter float64 `json:"jitter,omitempty" below:"1.001"`
 }
 
 // Kinds of rows of a shard.

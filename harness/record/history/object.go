@@ -237,6 +237,7 @@ var objects = compile(
 			{"pause resume", ""},
 		}},
 	&object{of: Job{}, name: "job", means: "what is enqueued"},
+	&object{of: Retry{}, name: "retry", means: "how long a job waits after a failed run"},
 	&object{of: Order{}, name: "order", means: "what a customer asks for"},
 	&object{of: Schedule{}, name: "schedule", means: "what is asked for of a recurring schedule",
 		by: "do", kinds: []objectKind{

@@ -42,6 +42,7 @@ type value struct {
 //	of:"put disable"  a text that is one of these
 //	is:"name"         a text that is never empty. A history has few: each is kept once
 //	is:"names"        a list of names
+//	is:"spans"        a list of integers of that range
 //	is:"properties"   a list of properties that can be promised
 //	is:"span"         an integer of one of the ranges
 //	below:"0.5"       a number of at least 0 and below this
@@ -85,6 +86,8 @@ func valueOf(name string, f reflect.StructField, objects map[reflect.Type]*objec
 		switch o := objects[f.Type.Elem()]; {
 		case o != nil:
 			v = list(o.value())
+		case is == "spans":
+			v = list(whole(0, maxSpan))
 		case f.Type.Elem().Kind() == reflect.Int64:
 			v = list(whole(1, maxInstant))
 		case is == "names":

@@ -83,6 +83,12 @@ var jobVariants = []System{
 		Red:   &Red{Scenario: "jobs-poison", Contention: "medium", Properties: []string{"P2"}, Mechanism: "attempts-in-memory"},
 	},
 	{
+		Name: "jobs-retry-at-once", Chapter: inJobs,
+		About: "retries ignore the backoff that their job asks for: it is tried again as soon as its run has failed",
+		Seen:  "`nack(requeue=True)`: a message that failed is the next one to be delivered",
+		Red:   &Red{Scenario: "jobs-poison", Contention: "medium", Properties: []string{"P12"}, Mechanism: "backoff-ignored"},
+	},
+	{
 		Name: "jobs-format-unsaid", Chapter: inJobs,
 		About: "jobs are written in a new form that the version before cannot read, and nothing says so",
 		Seen:  "a release whose rows the one that it replaces cannot read, seen half-way through a rolling upgrade",

@@ -160,12 +160,25 @@ func specOf(j job.Job, issuer, queue string) history.Job {
 	out := history.Job{
 		Queue: queue, Shard: issuer, Kind: j.Kind, Resource: worker.Resource(job.Job{Queue: queue, ID: j.ID}),
 		Steps: p.Steps, MaxAttempts: j.WithDefaults().MaxAttempts, AtMostOnce: j.Rescue == job.AtMostOnce, GoOn: j.OnFailure == job.GoOn,
+		Retry: retryOf(j.Retry), MaxDurationMS: j.WithDefaults().MaxDuration.Milliseconds(),
 	}
 	if o, steps, may := orders.Spec(j); o != nil {
 		out.Order, out.Steps, out.May = o, steps, may
 	}
 	for _, t := range j.Then {
 		out.Then = append(out.Then, specOf(t, issuer, queue))
+	}
+	return out
+}
+
+// retryOf is what the history says of a policy.
+func retryOf(p job.RetryPolicy) *history.Retry {
+	if len(p.Delays) == 0 && p.Base == 0 {
+		p = job.DefaultRetry()
+	}
+	out := &history.Retry{BaseMS: p.Base.Milliseconds(), Factor: p.Factor, MaxMS: p.Max.Milliseconds(), Jitter: p.Jitter}
+	for _, d := range p.Delays {
+		out.DelaysMS = append(out.DelaysMS, d.Milliseconds())
 	}
 	return out
 }

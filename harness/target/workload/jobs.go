@@ -45,11 +45,26 @@ type jobScheduler interface {
 	Submit(ctx context.Context, j job.Job) (engine.Receipt, error)
 }
 
+// submitter is a scheduler that is given other jobs than those that are asked for.
+type submitter struct {
+	jobScheduler
+	change func(job.Job) job.Job
+}
+
+// Submit implements jobScheduler.
+func (s submitter) Submit(ctx context.Context, j job.Job) (engine.Receipt, error) {
+	return s.jobScheduler.Submit(ctx, s.change(j))
+}
+
 func newJobs(p *process) *jobs { return &jobs{process: p, lanes: newLanes(p.cfg.Life)} }
 
 // feedFrom makes what enqueues, when there is a scheduler.
 func (w *jobs) feedFrom(ctx context.Context, issuer func(job.Job) (string, error), draw draw) load {
-	w.enqueuer = newEnqueuer(w.process, w.scheduler, issuer, draw)
+	to := w.scheduler
+	if w.hooks.Submit != nil {
+		to = submitter{to, w.hooks.Submit}
+	}
+	w.enqueuer = newEnqueuer(w.process, to, issuer, draw)
 	w.feed, w.stopping = context.WithCancel(ctx)
 	return w
 }

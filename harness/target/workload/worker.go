@@ -14,6 +14,7 @@ import (
 
 	"fencepost/core/clock"
 	"fencepost/core/engine"
+	"fencepost/core/job"
 	"fencepost/core/lock"
 	"fencepost/core/sink"
 	"fencepost/core/store"
@@ -47,6 +48,8 @@ type Hooks struct {
 	Executor func(Config, engine.Executor) engine.Executor
 	Handler  func(Config, *cassandra.DB, worker.Handler) worker.Handler
 	Tasks    func(Config, sink.Sink) sink.Sink
+	// Submit changes what the scheduler is given of a job that a client enqueues.
+	Submit func(job.Job) job.Job
 	// Shop decorates what the runs of orders hand their effects to, where they are not
 	// recorded yet.
 	Shop func(Config, orders.Tables) orders.Sink

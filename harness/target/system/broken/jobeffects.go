@@ -24,6 +24,7 @@ func init() {
 	plant("jobs-key-with-attempt", only(workload.Hooks{Sink: keyWithAttempt}))
 	plant("jobs-wrong-issuer", only(workload.Hooks{Tasks: wrongIssuer}))
 	plant("jobs-one-issuer", only(workload.Hooks{Tasks: oneIssuer}))
+	plant("jobs-retry-at-once", only(workload.Hooks{Submit: retryAtOnce}))
 }
 
 // ackBeforeEffect hands effects to a writer in the background, which takes its time:
@@ -141,6 +142,15 @@ func wrongIssuer(_ workload.Config, inner sink.Sink) sink.Sink {
 			}
 		}
 	}}
+}
+
+// retryAtOnce has jobs tried again at once, whatever backoff they ask for.
+func retryAtOnce(j job.Job) job.Job {
+	j.Retry, j.Then = job.RetryPolicy{Delays: []time.Duration{0}}, slices.Clone(j.Then)
+	for i := range j.Then {
+		j.Then[i].Retry = j.Retry
+	}
+	return j
 }
 
 // oneIssuer names one shard as the issuer of all run ids: the sink binds resources of

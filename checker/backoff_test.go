@@ -1,0 +1,151 @@
+package checker
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"fencepost/checker/past"
+	"fencepost/checker/property"
+	"fencepost/harness/record/history"
+)
+
+// backoffStory is a history written by hand: job a fails, waits for its backoff of 1 s and is run
+// again. Times are in ms.
+type backoffStory struct {
+	*sequenceStory
+	policy *history.Retry
+	// most is how long a run may take; took is how long the first one does.
+	most, took int64
+	max        int    // attempts
+	why        string // its first run fails
+	due, again int64  // when its retry is due, and claimed
+	dead       bool   // it is given up instead
+	by         string // who claims it again
+	ahead      int64  // by how much the wall clock of w2 is ahead
+}
+
+func newBackoff() *backoffStory {
+	return &backoffStory{sequenceStory: newSequence(), policy: &history.Retry{BaseMS: 1000, Factor: 2, MaxMS: 4000},
+		most: 1000, took: 10, max: 3, why: "the handler failed", due: 1071, again: 1080, by: "w1.1"}
+}
+
+// run is one of the job's.
+func (y *backoffStory) run(at, took int64, proc, why string, c history.Change, lead int64) {
+	y.batch(at, proc, history.OpTick, c)
+	y.note(at+10, proc+"/r1", history.Event{Op: history.NoteStart, Key: c.Job, Issuer: storyShard, Token: c.Run, DecidedAt: (at+9)*1e6 + 1e9,
+		Details: &history.Details{Attempt: c.Attempt, DueMS: c.DueMS, WallMS: storyWall(at+9) + lead}})
+	y.note(at+10+took, proc+"/r1", history.Event{Op: history.NoteFinish, Key: c.Job, Issuer: storyShard, Token: c.Run, Error: why})
+}
+
+func (y *backoffStory) tell() *history.History {
+	job := history.Job{Queue: "jobs", Shard: storyShard, Kind: "k", Resource: "job/jobs/0-a", MaxAttempts: y.max, Retry: y.policy, MaxDurationMS: y.most}
+	y.op(10, 30, "w2.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: "0-a", Details: &history.Details{Job: &job}}, history.Event{Result: past.ResultApplied})
+	y.batch(1, "w1.1", history.OpTake)
+	y.batch(20, "w1.1", history.OpTick, enqueued("0-a", "", 20))
+	one := sequenceRun(1, 1)
+	y.run(50, y.took, "w1.1", y.why, history.Change{Job: "0-a", Do: history.DoClaim, Run: one, Attempt: 1, DueMS: storyWall(20)}, 0)
+	end := history.Change{Job: "0-a", Do: history.DoRetry, Run: one, Attempt: 1, DueMS: storyWall(y.due + y.took - 10)}
+	if y.dead {
+		end.Do, end.DueMS = history.DoDLQ, 0
+	}
+	y.batch(65+y.took, "w1.1", history.OpTick, end)
+	row := history.JobRow{State: past.StateDLQ, Run: one, Attempt: 1}
+	fence := int64(1)
+	if y.by == "w2.1" {
+		y.batch(200, "w1.1", history.OpHandOver)
+		y.batch(210, "w2.1", history.OpTake)
+		fence = 2
+	}
+	if !y.dead {
+		two := sequenceRun(fence, 2)
+		due := min(end.DueMS, storyWall(y.again+y.took-10)+y.ahead)
+		y.run(y.again+y.took-10, 10, y.by, "", history.Change{Job: "0-a", Do: history.DoClaim, Run: two, Attempt: 2, DueMS: due}, y.ahead)
+		y.batch(y.again+y.took+60, y.by, history.OpTick, history.Change{Job: "0-a", Do: history.DoComplete, Run: two, Attempt: 2})
+		row = history.JobRow{State: past.StateCompleted, Run: two, Attempt: 2}
+	}
+	y.finish(max(5600, y.again+y.took+100), row)
+	return y.h
+}
+
+// finish hands the shard over, and seals it.
+func (y *backoffStory) finish(at int64, row history.JobRow) {
+	y.batch(at, y.by, history.OpHandOver)
+	for _, life := range []string{"w1.1", "w2.1"} {
+		y.note(at+100, life, history.Event{Op: history.NoteExit})
+	}
+	from, to := y.head, history.Version{Fence: y.head.Fence + 1, Beat: y.head.Beat + 1, Attempt: "seal"}
+	y.op(at+200, at+210, history.Harness, history.OK, history.Event{Op: history.OpSeal, Key: storyShard, From: &from, To: &to}, history.Event{})
+	y.op(at+220, at+230, history.Harness, history.OK, history.Event{Op: history.OpRead, Key: storyShard}, history.Event{Row: &to})
+	place := row
+	row.Kind, place.Kind, place.State = history.RowJob, past.RowKindOf(row.State), ""
+	for _, r := range []history.JobRow{row, place} {
+		y.note(at+240, history.Harness, history.Event{Op: history.NoteRow, Key: "0-a", Issuer: storyShard, Details: &history.Details{JobRow: &r}})
+	}
+	slices.SortStableFunc(y.h.Events, func(a, b history.Event) int { return int(a.TS - b.TS) })
+	for i := range y.h.Events {
+		y.h.Events[i].File, y.h.Events[i].Line = "tiny.jsonl", i+2
+	}
+}
+
+// TestBackoffAndLimits: retries keep their time and runs end at theirs, and what does not is found
+// and named.
+func TestBackoffAndLimits(t *testing.T) {
+	t.Parallel()
+	const early, late = "backoff-ignored", "run-not-ended"
+	for name, c := range map[string]struct {
+		change func(*backoffStory)
+		says   string // "": all is well
+		named  string
+	}{
+		"as it should be":          {func(*backoffStory) {}, "", ""},
+		"due at once":              {func(y *backoffStory) { y.due, y.again = 75, 1080 }, "it is made due after", early},
+		"claimed before it is due": {func(y *backoffStory) { y.again = 500 }, "the claim as run", ""},
+		"half of its backoff":      {func(y *backoffStory) { y.due, y.again = 571, 580 }, "after 1 failed attempt it waits for 1000 ms at least", early},
+		"less by its jitter":       {func(y *backoffStory) { y.policy.Jitter, y.due, y.again = 0.5, 571, 580 }, "", ""},
+		"less than its jitter":     {func(y *backoffStory) { y.policy.Jitter, y.due, y.again = 0.2, 571, 580 }, "waits for 800 ms at least", early},
+		"a list of delays": {func(y *backoffStory) {
+			y.policy = &history.Retry{DelaysMS: []int64{100, 5000}}
+			y.due, y.again = 175, 190
+		}, "", ""},
+		"a delay of the second attempt":       {func(y *backoffStory) { y.policy = &history.Retry{DelaysMS: []int64{2000, 0}} }, "2000 ms at least", early},
+		"a policy that nobody says":           {func(y *backoffStory) { y.policy, y.due, y.again = nil, 75, 90 }, "", ""},
+		"interrupted: at once":                {func(y *backoffStory) { y.why, y.due, y.again = "job: interrupted: its worker stops", 75, 90 }, "", ""},
+		"not to be run here: it waits too":    {func(y *backoffStory) { y.why, y.due, y.again = "not to be run by this process: no", 75, 90 }, "waits for 1000 ms", early},
+		"the next owner keeps to it":          {func(y *backoffStory) { y.by = "w2.1" }, "", ""},
+		"the next owner forgets it":           {func(y *backoffStory) { y.by, y.again = "w2.1", 400 }, "it waited for", early},
+		"the next owner's clock is ahead":     {func(y *backoffStory) { y.by, y.again, y.ahead = "w2.1", 400, 700 }, "", ""},
+		"given up too early":                  {func(y *backoffStory) { y.dead = true }, "gives it up after 1 of 3 attempts", ""},
+		"given up after its last attempt":     {func(y *backoffStory) { y.dead, y.max = true, 1 }, "", ""},
+		"given up as its handler asks for it": {func(y *backoffStory) { y.dead, y.why = true, "not to be tried again: no" }, "", ""},
+		"one attempt more than it may have":   {func(y *backoffStory) { y.max = 1 }, "for attempt 2 of at most 1", ""},
+		"a run that is ended late":            {func(y *backoffStory) { y.took = 15_000 }, "", ""},
+		"a run that is not ended":             {func(y *backoffStory) { y.took = 17_000 }, "took 17000 ms, though it may take 1000 ms", late},
+		"a long run that may take so long":    {func(y *backoffStory) { y.took, y.most = 17_000, 20_000 }, "", ""},
+		"a long run under a fault": {func(y *backoffStory) {
+			y.took = 17_000
+			y.fault("f1", "pause-worker", 100, 17_000, "w1")
+		}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newBackoff()
+			c.change(y)
+			h := y.tell()
+			r := Check(context.Background(), h, Options{})
+			said := c.says == ""
+			for _, p := range r.Properties {
+				for _, v := range p.Violations {
+					said = said || strings.Contains(v.Message, c.says)
+				}
+			}
+			if well := !slices.ContainsFunc(failing(r), func(id string) bool { return id == "P12" || id == "P5" || id == "P2" }); well != (c.says == "") || !said {
+				t.Errorf("failing %v, want %q: %+v", failing(r), c.says, propertyOf(r, "P12").Violations)
+			}
+			if best := Explain(h, r, Options{}).Best(); c.named != "" && !slices.Contains(best, c.named) {
+				t.Errorf("named %v, want %s (%s)", best, c.named, property.MechanismByID[c.named].Statement)
+			}
+		})
+	}
+}

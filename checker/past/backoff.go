@@ -1,0 +1,149 @@
+package past
+
+import (
+	"math"
+	"strings"
+
+	"fencepost/harness/record/history"
+)
+
+// BackoffSlack is by how much a retry may seem to come too early, in ms: clocks are read
+// before and after what they date, cut to the ms, and those of a host are slewed.
+const BackoffSlack = 50
+
+// LeastWait is the least that a policy has a job wait after its attempt-th failed attempt, in
+// ms: the backoff less its jitter.
+func LeastWait(p *history.Retry, attempt int) int64 {
+	attempt = max(attempt, 1)
+	if n := len(p.DelaysMS); n > 0 {
+		return int64(float64(p.DelaysMS[min(attempt, n)-1]) * (1 - p.Jitter))
+	}
+	factor, most := p.Factor, float64(p.MaxMS)
+	if factor == 0 {
+		factor = 2
+	}
+	if most == 0 {
+		most = 30 * 60 * 1000
+	}
+	return int64(min(float64(p.BaseMS)*math.Pow(factor, float64(attempt-1)), most) * (1 - p.Jitter))
+}
+
+// EarlyRetry is a retry that was to wait for longer than it did.
+type EarlyRetry struct {
+	Failed   *history.Event // the end of the run that failed
+	Step     JobStep        // the batch that retries it too early, or claims it again
+	Attempts int            // failed so far
+	Least    int64          // what it had to wait at least, in ms
+	Waited   int64          // and did, or was to, in ms
+}
+
+// Retries judges the waits of a job between its failed runs and the next ones: how many there
+// were, and those that were too short. It judges by the host's own clock when the next run was
+// claimed, and by the wall clock of the run's worker, as its start shows it, the time for which
+// it was put. A worker whose clocks a fault had set is not judged.
+func (a *Past) Retries(j *Job) (judged int, early []EarlyRetry) {
+	if j.Spec == nil || j.Spec.Retry == nil || j.Locked() {
+		return 0, nil
+	}
+	for i, s := range j.Steps {
+		failed := j.Finishes[s.Change.Run]
+		if s.Change.Do != history.DoRetry || failed == nil || failed.Error == "" || strings.HasPrefix(failed.Error, InterruptedPrefix) {
+			continue
+		}
+		life := history.Life(failed.Proc)
+		offset, known := a.wallLead(life)
+		if !known {
+			continue
+		}
+		x := EarlyRetry{Failed: failed, Step: s, Attempts: s.Change.Attempt - j.UncountedBefore(i)}
+		if strings.HasPrefix(failed.Error, NotHerePrefix) {
+			x.Attempts = j.UncountedBefore(i) + 1
+		}
+		x.Least = LeastWait(j.Spec.Retry, x.Attempts)
+		judged++
+		if x.Waited = s.Change.DueMS - (failed.TS/1e6 + offset); x.Waited < x.Least-BackoffSlack {
+			early = append(early, x)
+			continue
+		}
+		if i+1 == len(j.Steps) || j.Steps[i+1].Change.Do != history.DoClaim {
+			continue
+		}
+		x.Step = j.Steps[i+1]
+		claimed := x.Step.Write.Main().Invoke
+		other, known := a.wallLead(history.Life(claimed.Proc))
+		x.Waited = (claimed.TS - failed.TS) / 1e6
+		if known && x.Waited < x.Least-BackoffSlack-max(0, other-offset) {
+			early = append(early, x)
+		}
+	}
+	return judged, early
+}
+
+// wallLead is by how much a life's wall clock leads the clock of the history, in ms, by the
+// starts of its runs. It is not known of a life without starts, nor of one whose clocks a fault
+// has set.
+func (a *Past) wallLead(life string) (lead int64, known bool) {
+	if len(a.Clocks[life]) > 0 {
+		return 0, false
+	}
+	if a.leads == nil {
+		a.leads = map[string]int64{}
+		for _, j := range a.Jobs.List {
+			for _, e := range j.Starts {
+				if e.WallMS() == 0 || e.DecidedAt == 0 {
+					continue
+				}
+				// The wall clock is read after the other: the least difference is the best.
+				of, d := history.Life(e.Proc), e.WallMS()-e.DecidedAt/1e6
+				if old, there := a.leads[of]; !there || d < old {
+					a.leads[of] = d
+				}
+			}
+		}
+	}
+	lead, known = a.leads[life]
+	return lead, known
+}
+
+// Overrun is a run that went on for longer than its job may.
+type Overrun struct {
+	Start *history.Event
+	End   *history.Event // nil: it never ended
+	Took  int64          // in ms, so far
+}
+
+// OverrunSlack is for how much longer a run may go on that was told to end, in ms: until the
+// answer comes that it waits for, which clients give up after 8 s.
+const OverrunSlack = 15_000
+
+// Overruns judges how long the runs of a job took: how many it knows, and those that were not
+// ended in time. While a fault was active, or its process was not there, a run is not judged.
+func (a *Past) Overruns(j *Job) (judged int, over []Overrun) {
+	if j.Spec == nil || j.Spec.MaxDurationMS == 0 {
+		return 0, nil
+	}
+	for _, s := range j.Starts {
+		end := a.lastOf(history.Life(s.Proc))
+		x := Overrun{Start: s, End: j.Finishes[s.Token]}
+		if x.End != nil {
+			end = x.End.TS
+		}
+		bound := (j.Spec.MaxDurationMS + OverrunSlack) * 1e6
+		if a.FaultDuring(s.TS, min(end, s.TS+bound)) {
+			continue
+		}
+		judged++
+		if x.Took = (end - s.TS) / 1e6; end-s.TS > bound {
+			over = append(over, x)
+		}
+	}
+	return judged, over
+}
+
+// lastOf is when a life was seen last.
+func (a *Past) lastOf(life string) int64 {
+	if l := a.Lives[life]; l != nil {
+		return l.last
+	}
+	return 0
+}
