@@ -24,7 +24,7 @@ func init() {
 			{id: "lease-by-awake-clock", Statement: "a holder measures its lease by a clock that stands still while the machine sleeps",
 				Apart: "a decision later than the sleep explains"},
 			{id: "lease-counted-from-answer",
-				Statement: "a holder counts its lease from the answer of a resent request, not from its first send",
+				Statement: "a holder counts its lease from the answer to a request, not from its first send",
 				Apart:     "a decision later than answer + ttl - margin"},
 			{id: "lapsed-lease-revived", Statement: "a renewal that was answered after the deadline revives the lease",
 				Apart: "a decision later than that renewal's first send + ttl - margin"},

@@ -34,13 +34,19 @@ type Point string
 
 // The points. The -sent ones stand immediately before the first copy of the
 // request is handed to the driver, after its invocation was recorded and the
-// holder's clock was read.
+// holder's clock was read. The -answered ones stand where the answer to a request that
+// was applied has come, before it is recorded and before the client acts on it.
 const (
 	Holding     Point = "holding"      // lock held, value read, effect not yet decided
 	AcquireSent Point = "acquire-sent" // an acquire's CAS
 	RenewSent   Point = "renew-sent"   // a renewal's CAS
 	ReleaseSent Point = "release-sent" // a release's CAS
 	EffectSent  Point = "effect-sent"  // decided to write, the write not yet sent
+
+	AcquireAnswered Point = "acquire-answered"
+	RenewAnswered   Point = "renew-answered"
+	ReleaseAnswered Point = "release-answered"
+	EffectAnswered  Point = "effect-answered"
 )
 
 // The points of the job workload; Holding and EffectSent are reached by its
@@ -76,6 +82,11 @@ var Points = map[Point]string{
 	ReleaseSent: "the CAS of a release is about to be sent",
 	EffectSent:  "a client has decided to write to the sink; the write is not yet sent",
 
+	AcquireAnswered: "the answer to an acquire that was applied has come, its client does not know yet",
+	RenewAnswered:   "the answer to a renewal that was applied has come, its client does not know yet",
+	ReleaseAnswered: "the answer to a release that was applied has come, its client does not know yet",
+	EffectAnswered:  "the answer to an effect that the sink accepted has come, its client does not know yet",
+
 	TakeSent:        "jobs: the takeover of a shard is about to be sent",
 	TakeSettled:     "jobs: a shard has been taken, nothing is read from it yet",
 	EnqueueSent:     "jobs: a batch that puts a job into a shard is about to be sent",
@@ -98,10 +109,19 @@ var Points = map[Point]string{
 
 // OfLocks reports a point that only the lock workload reaches, OfJobs one that only
 // the job workload does.
-func OfLocks(p Point) bool { return p == AcquireSent || p == RenewSent || p == ReleaseSent }
+func OfLocks(p Point) bool {
+	switch p {
+	case AcquireSent, RenewSent, ReleaseSent, AcquireAnswered, RenewAnswered, ReleaseAnswered:
+		return true
+	}
+	return false
+}
 
 // OfJobs: see OfLocks.
 func OfJobs(p Point) bool { return strings.HasPrefix(Points[p], "jobs: ") }
+
+// Answered reports a point that stands where an answer has come and nobody has acted on it.
+func Answered(p Point) bool { return strings.HasSuffix(string(p), "-answered") }
 
 // Message is a line in either direction; Cmd says which fields are set.
 type Message struct {

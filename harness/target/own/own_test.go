@@ -66,6 +66,7 @@ func TestOffer(t *testing.T) {
 		`{"point":["holding"]}`:         `unknown field "point"`,
 		`{"points":["half-way"]}`:       `the point "half-way"; the points of locks are acquire-sent, effect-sent, holding, release-sent, renew-sent`,
 		`{"points":["claim-sent"]}`:     `the point "claim-sent"`,
+		`{"points":["renew-answered"]}`: `the point "renew-answered"; the points of locks are acquire-sent, effect-sent, holding`,
 		`{"promises":["P5"]}`:           `it promises "P5"; what a program can promise is P1, P2`,
 		`{"promises":[]}`:               "it promises nothing",
 		`{"promises":["P1","exactly"]}`: `it promises "exactly"`,

@@ -154,7 +154,7 @@ func parseOffer(out []byte) (Offer, error) {
 		}
 	}
 	for _, p := range o.Points {
-		if _, known := control.Points[p]; !known || control.OfJobs(p) {
+		if !offerable(p) {
 			return o, fmt.Errorf("it offers the point %q; the points of locks are %s", p, strings.Join(lockPoints(), ", "))
 		}
 	}
@@ -172,10 +172,17 @@ func parseOffer(out []byte) (Offer, error) {
 	return o, nil
 }
 
+// offerable: a program can stand at the point, and its links show that it does. No link shows
+// whether an answer was looked at.
+func offerable(p control.Point) bool {
+	_, known := control.Points[p]
+	return known && !control.OfJobs(p) && !control.Answered(p)
+}
+
 func lockPoints() []string {
 	var out []string
 	for p := range control.Points {
-		if !control.OfJobs(p) {
+		if offerable(p) {
 			out = append(out, string(p))
 		}
 	}

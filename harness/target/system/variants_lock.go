@@ -135,6 +135,12 @@ var lockVariants = []System{
 		Red:   &Red{Scenario: "lost-replies", Contention: "medium", Properties: []string{"P7", "P8"}, Mechanism: "lease-counted-from-answer"},
 	},
 	{
+		Name: "trust-from-told", Chapter: inLocks,
+		About: "a holder counts its lease from when it looks at the answer, less what the request took: a pause between the two is not counted",
+		Seen:  "Redlock's validity time, `ttl - elapsed`, is taken for what is left whenever the caller looks at it",
+		Red:   &Red{Scenario: "pause-answered", Contention: "low", Properties: []string{"P7"}, Mechanism: "lease-counted-from-answer"},
+	},
+	{
 		Name: "wall-deadline", Chapter: inLocks,
 		About: "leases are measured by the wall clock, which can be set",
 		Seen:  "`System.currentTimeMillis` for deadlines",

@@ -175,8 +175,8 @@ func (c *client) critical(lease Lease) {
 func (c *client) write(lease Lease, res string, value, decided int64) {
 	name := lease.Resource()
 	ef := sink.Effect{Key: fmt.Sprintf("%s/%s#%d", name, c.proc, c.grants), Intent: "increment", Value: value}
-	a, err := c.sink.effect(res, name, lease.Token(), decided, ef, func() {
-		c.gate.Reach(context.Background(), control.EffectSent, c.proc, name)
+	a, err := c.sink.effect(res, name, lease.Token(), decided, ef, func(p control.Point) {
+		c.gate.Reach(context.Background(), p, c.proc, name)
 	})
 	c.count(a, err)
 }
@@ -247,7 +247,7 @@ func (p *process) newLocker(ctx context.Context, rows store.Locks) (Locker, erro
 	if hooks.Locks != nil {
 		rows = hooks.Locks(cfg, p.lockDB, rows)
 	}
-	obs := lock.Observer(&lockObserver{ctx: ctx, rec: p.rec, gate: p.gate, lost: func() { p.counts.lost.Add(1) }, points: sentPoints})
+	obs := lock.Observer(&lockObserver{ctx: ctx, rec: p.rec, gate: p.gate, lost: func() { p.counts.lost.Add(1) }, points: sentPoints, answered: answeredPoints})
 	if hooks.Observer != nil {
 		obs = hooks.Observer(cfg, obs)
 	}

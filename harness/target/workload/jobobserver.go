@@ -237,8 +237,8 @@ func (s *laneSink) Read(ctx context.Context, resource string, keys ...string) (s
 // has handed to its network stack leaves when the process goes on much later.
 func (s *laneSink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
 	r, l := s.lane(ctx)
-	return r.effect(resource, issuer, token, l.decided, e, func() {
-		s.gate.Reach(context.Background(), control.EffectSent, l.proc, resource)
+	return r.effect(resource, issuer, token, l.decided, e, func(p control.Point) {
+		s.gate.Reach(context.Background(), p, l.proc, resource)
 	})
 }
 

@@ -91,13 +91,13 @@ func (s *tablesSink) ApplyTx(ctx context.Context, resource, issuer string, token
 		return sink.Answer{}, &store.Error{Op: e.Key, Outcome: store.Fail, Cause: errLate}
 	}
 	r := &recordingSink{rec: s.rec, proc: l.proc}
-	sent := func() {
-		if p := orders.Sent(l.task.Run.Job, e.Key); p != "" {
+	reach := func(at control.Point) {
+		if p := orders.Sent(l.task.Run.Job, e.Key); p != "" && at == control.EffectSent {
 			s.gate.Reach(context.Background(), p, l.proc, resource)
 		}
-		s.gate.Reach(context.Background(), control.EffectSent, l.proc, resource)
+		s.gate.Reach(context.Background(), at, l.proc, resource)
 	}
-	return r.accept(resource, issuer, token, l.decided, e, sent, func(ctx context.Context) (sink.Answer, error) {
+	return r.accept(resource, issuer, token, l.decided, e, reach, func(ctx context.Context) (sink.Answer, error) {
 		return s.Tables.ApplyTx(ctx, resource, issuer, token, e, apply)
 	})
 }

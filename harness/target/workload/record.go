@@ -61,8 +61,9 @@ type lockObserver struct {
 	rec  Recorder
 	gate *control.Gate
 	lost func()
-	// points are reached before the first copy of a request is sent.
-	points map[lock.OpKind]control.Point
+	// points are reached before the first copy of a request is sent, answered when the
+	// answer to one that was applied has come.
+	points, answered map[lock.OpKind]control.Point
 }
 
 var _ lock.Observer = (*lockObserver)(nil)
@@ -78,6 +79,12 @@ var sentPoints = map[lock.OpKind]control.Point{
 	lock.Acquire: control.AcquireSent,
 	lock.Renew:   control.RenewSent,
 	lock.Release: control.ReleaseSent,
+}
+
+var answeredPoints = map[lock.OpKind]control.Point{
+	lock.Acquire: control.AcquireAnswered,
+	lock.Renew:   control.RenewAnswered,
+	lock.Release: control.ReleaseAnswered,
 }
 
 // Begin records the invocation; the request is sent after it returns.
@@ -114,7 +121,12 @@ func (s *lockSpan) Sending(copyNo int) {
 	}
 }
 
+// End is called when the answer has come, and before the client acts on it. A client that is
+// stopped there has not recorded the answer either: who dies there never knew it.
 func (s *lockSpan) End(r lock.Result) {
+	if p, ok := s.o.answered[s.op.Kind]; ok && r.Outcome == store.OK {
+		s.o.gate.Reach(s.o.ctx, p, s.op.Holder, s.op.Resource)
+	}
 	e := s.event
 	e.Type, e.Sends, e.Error, e.ServerTimeout = endType(r.Outcome), s.sends, errText(r.Err), r.ServerTimeout
 	// Without an answer there is no row to tell of, not an absent one.
@@ -159,27 +171,31 @@ func (s *recordingSink) get(ctx context.Context, resource string, keys ...string
 	return st, err
 }
 
-// effect records and makes a fenced write. beforeSend runs between the
+// effect records and makes a fenced write. reach is called with EffectSent between the
 // recorded invocation and the send; the request's time limit begins after it, as
-// a process that is stopped there goes on to send whatever its clock says.
-func (s *recordingSink) effect(resource, issuer string, token, decidedAt int64, ef sink.Effect, beforeSend func()) (sink.Answer, error) {
-	return s.accept(resource, issuer, token, decidedAt, ef, beforeSend, func(ctx context.Context) (sink.Answer, error) {
+// a process that is stopped there goes on to send whatever its clock says. It is called with
+// EffectAnswered when the sink has accepted it and that is not recorded yet.
+func (s *recordingSink) effect(resource, issuer string, token, decidedAt int64, ef sink.Effect, reach func(control.Point)) (sink.Answer, error) {
+	return s.accept(resource, issuer, token, decidedAt, ef, reach, func(ctx context.Context) (sink.Answer, error) {
 		return s.Sink.Accept(ctx, resource, issuer, token, ef)
 	})
 }
 
 // accept is effect by whatever call of the sink.
-func (s *recordingSink) accept(resource, issuer string, token, decidedAt int64, ef sink.Effect, beforeSend func(),
+func (s *recordingSink) accept(resource, issuer string, token, decidedAt int64, ef sink.Effect, reach func(control.Point),
 	send func(context.Context) (sink.Answer, error)) (sink.Answer, error) {
 	e := history.Event{
 		Proc: s.proc, ID: s.rec.NewID(), Type: history.Invoke, Op: history.OpEffect, Key: resource, Issuer: issuer, Token: token,
 		EffectKey: ef.Key, Value: &ef.Value, DecidedAt: decidedAt,
 	}
 	s.rec.Record(e)
-	beforeSend()
+	reach(control.EffectSent)
 	ctx, cancel := context.WithTimeout(context.Background(), sinkTimeout)
 	defer cancel()
 	a, err := send(ctx)
+	if err == nil && a.Result == sink.Applied {
+		reach(control.EffectAnswered)
+	}
 	s.end(e, a, err)
 	return a, err
 }
