@@ -136,6 +136,10 @@ sim: ## Simulate SEEDS clusters of the job engine (default 10000, from seed FIRS
 	$(GO) test ./core/engine -run 'TestSimulation$$' -count=1 -v -timeout 24h -sim.seeds $(or $(SEEDS),10000) -sim.first $(or $(FIRST),1) -sim.lanes $(shell nproc)
 	$(GO) test ./core/engine -run 'TestCalendar$$' -count=1 -v -timeout 24h -sim.calendars $(or $(DAYS),50) -sim.first $(or $(FIRST),1) -sim.lanes $(shell nproc)
 
+.PHONY: mutation
+mutation: ## Plant SAMPLE small mistakes (default 300) in a package, drawn by SEED, and count those that its tests find: make mutation PKG=core/lock
+	@$(GO) run ./internal/mutation/mutate -pkg $(or $(PKG),$(error PKG is missing: make mutation PKG=core/lock)) -sample $(or $(SAMPLE),300) -seed $(or $(SEED),1) $(ARGS)
+
 .PHONY: sink-growth
 sink-growth: deps ## Measure what sinks keep after a million effects of short-lived resources (100,000 on Cassandra and PostgreSQL)
 	$(GO) test -tags growth -run '^TestGrowth$$' -count=1 -v -timeout 60m ./core/sink/sinktest ./core/sink/bolt

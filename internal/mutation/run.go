@@ -1,0 +1,74 @@
+package mutation
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Score counts what became of a sample.
+type Score struct {
+	Killed, Survived int
+	// Equivalent survived too, and are listed; NotCompiled were drawn and do not count.
+	Equivalent, NotCompiled int
+}
+
+// Percent is how many of the mutants that could be killed were, with the 95 % Wilson interval of
+// the package.
+func (s Score) Percent() (score, low, high float64) {
+	n := float64(s.Killed + s.Survived)
+	if n == 0 {
+		return 0, 0, 100
+	}
+	const z = 1.959964
+	p := float64(s.Killed) / n
+	centre, half := p+z*z/(2*n), z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
+	return 100 * p, 100 * (centre - half) / (1 + z*z/n), 100 * (centre + half) / (1 + z*z/n)
+}
+
+func (s Score) String() string {
+	p, low, high := s.Percent()
+	return fmt.Sprintf("%d killed, %d survived: %.1f %% (95 %% interval %.1f to %.1f); %d equivalent, %d did not compile",
+		s.Killed, s.Survived, p, low, high, s.Equivalent, s.NotCompiled)
+}
+
+// Sample draws n mutants that compile, in the order in which the seed shuffles all, and
+// judges them. It prints each one as it is judged.
+func Sample(ctx context.Context, out io.Writer, j *Judge, mutants []Mutant, known Equivalents, n int, seed uint64) (Score, error) {
+	var s Score
+	for _, m := range shuffled(mutants, seed) {
+		if s.Killed+s.Survived+s.Equivalent >= n {
+			break
+		}
+		fate, err := j.Test(ctx, m)
+		if err != nil {
+			return s, fmt.Errorf("%s: %w", m.ID, err)
+		}
+		_, listed := known[m.ID]
+		switch {
+		case !fate.Compiled:
+			s.NotCompiled++
+		case fate.Killed && listed:
+			return s, fmt.Errorf("%s is listed in equivalent.txt, and %s kills it", m.ID, fate.By)
+		case fate.Killed:
+			s.Killed++
+			fmt.Fprintf(out, "killed      %s  line %d, by %s\n", m.ID, m.Line, fate.By)
+		case listed:
+			s.Equivalent++
+			fmt.Fprintf(out, "equivalent  %s  line %d\n", m.ID, m.Line)
+		default:
+			s.Survived++
+			fmt.Fprintf(out, "SURVIVED    %s  line %d\n- %s\n+ %s\n", m.ID, m.Line, m.Was, m.Is)
+		}
+	}
+	return s, nil
+}
+
+func shuffled(mutants []Mutant, seed uint64) []Mutant {
+	all := slices.Clone(mutants)
+	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
+	return all
+}

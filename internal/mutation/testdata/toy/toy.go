@@ -1,0 +1,29 @@
+// Package toy has mutants whose fates are known.
+package toy
+
+import "errors"
+
+var errNegative = errors.New("negative")
+
+// Half is tested at its boundary.
+func Half(n int) (int, error) {
+	if n < 0 {
+		return 0, errNegative
+	}
+	return n / 2, nil
+}
+
+// Larger is tested with two numbers that differ. Its boundary cannot be: the two are equal there.
+func Larger(a, b int) int {
+	if a > b {
+		return a
+	}
+	return b
+}
+
+// Wait is not tested below 9, and never ends if it does not count.
+func Wait(n int) {
+	for n < 9 {
+		n++
+	}
+}
