@@ -11,6 +11,7 @@ import (
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/link"
 	"fencepost/harness/target/fleet"
+	"fencepost/harness/target/sinks"
 )
 
 // Env is what faults act on, and what the harness sees of it.
@@ -21,6 +22,8 @@ type Env struct {
 	WorkerLinks *link.Fabric
 	// Sink is the run's sink, nil if it is not a process of its own.
 	Sink Service
+	// Rival opens sessions of somebody else in the sink's database; nil: it is in none.
+	Rival func(ctx context.Context) (sinks.Rival, error)
 	// TLS is the configuration of a connection to the node with this IP; nil, or a nil
 	// result: no TLS.
 	TLS func(ip string) *tls.Config

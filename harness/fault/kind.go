@@ -26,6 +26,7 @@ const (
 	FamilySlowJob Family = "slow-job"
 	FamilyNode    Family = "node"
 	FamilySink    Family = "sink"
+	FamilyRows    Family = "rows"
 )
 
 // Kind is a kind of fault. Whatever else knows of it reads it here: the file with its code
@@ -52,6 +53,7 @@ type Needs struct {
 	Jobs    bool // workers with jobs
 	Clocks  bool // fencepost's own workers: no other program reads the clocks that it changes
 	Service bool // a sink that is a process of its own
+	Rows    bool // a sink in a database, whose rows others can lock
 	Hold    bool // a client that is held: the fault is nothing but the hold of its trigger
 }
 
@@ -60,7 +62,7 @@ func (n Needs) Words() (out []string) {
 	for _, need := range []struct {
 		is bool
 		of string
-	}{{n.Jobs, "jobs"}, {n.Clocks, "fencepost's own workers"}, {n.Service, "a sink that is a process"}, {n.Hold, "a trigger with a hold"}} {
+	}{{n.Jobs, "jobs"}, {n.Clocks, "fencepost's own workers"}, {n.Service, "a sink that is a process"}, {n.Rows, "a sink in a database"}, {n.Hold, "a trigger with a hold"}} {
 		if need.is {
 			out = append(out, need.of)
 		}

@@ -254,6 +254,9 @@ func (r *runner) startSink(ctx context.Context) error {
 		r.env.Sink, r.env.SinkGreeting = r.sink.service, kind.Greeting
 		r.sink.at.Addr, r.sink.at.Secret = r.sink.service.Addr(), r.sink.service.Secret
 	}
+	if kind.Rival != nil {
+		r.env.Rival = func(ctx context.Context) (sinks.Rival, error) { return kind.Rival(ctx, r.sink.at) }
+	}
 	if r.sink.client, err = kind.Open(ctx, r.sink.at); err != nil {
 		return fmt.Errorf("connect to the sink %s: %w", kind.Name, err)
 	}

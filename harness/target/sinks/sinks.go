@@ -40,6 +40,8 @@ type Kind struct {
 	Greeting []byte
 	// Open connects a process to the sink: a worker by its own link, the runner directly.
 	Open func(ctx context.Context, at Place) (Client, error)
+	// Rival opens sessions of somebody else in the sink's database; nil: it is in none.
+	Rival func(ctx context.Context, at Place) (Rival, error)
 	// Answer is what a worker asked the service and was answered, as a note, from what its link
 	// carried; false for what is neither. Nil: links to this sink are not read.
 	Answer func(worker string, x httptap.Exchange) (history.Event, bool)
@@ -91,6 +93,7 @@ var kinds = []Kind{
 	{
 		Name: Postgres, Start: startPostgres, Greeting: postgresGreeting, Open: openPostgres,
 		About: "rows of a PostgreSQL database, by one transaction per decision; a separate server",
+		Rival: rivalOfPostgres,
 		Find:  findPostgres, Remedy: "install PostgreSQL, or run scripts/fetch-postgres",
 	},
 }
@@ -132,8 +135,6 @@ var bound = []struct {
 		"system %s is broken in the service of the sink " + HTTP + ", so it supports only that sink, not %s"},
 	{designed(system.LockPerJob), Cassandra,
 		"system %s writes its effects into rows of the sink " + Cassandra + " itself, so it supports only that sink, not %s"},
-	{func(s system.System) bool { return s.OnNodes }, Cassandra,
-		"system %s is wrong in what it sends to the rows of the sink " + Cassandra + ", so it supports only that sink, not %s"},
 }
 
 func designed(design string) func(system.System) bool {
@@ -143,7 +144,10 @@ func designed(design string) func(system.System) bool {
 // Of returns the sink that a run of a system has: the named one, or if none is named the
 // system's own. A system that cannot have it is an error.
 func Of(name string, sys system.System) (Kind, error) {
-	only := ""
+	only := sys.Sink
+	if only != "" && cmp.Or(name, only) != only {
+		return Kind{}, fmt.Errorf("system %s is wrong in how it uses the sink %s, so it supports only that sink, not %s", sys.Name, only, name)
+	}
 	for _, b := range bound {
 		if !b.has(sys) {
 			continue

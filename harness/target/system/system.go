@@ -46,9 +46,8 @@ type System struct {
 	MissingWorkers int
 	// BrokenSink is what is broken in the sink's service (lab.ForgesLedger), "" for nothing.
 	BrokenSink string
-	// OnNodes: its mistake is in what it sends to the sink's rows on the nodes, so it has no
-	// other sink.
-	OnNodes bool
+	// Sink is the only one that it can have, as its mistake is in how it uses that; "": any.
+	Sink string
 	// Chapter is where docs/known-broken.md has a known-broken variant, Note what it says
 	// beside About, and Seen where real systems have had the mistake, with references; the
 	// last two may be "".

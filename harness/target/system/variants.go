@@ -55,6 +55,12 @@ var sinkVariants = []System{
 		Red:   &Red{Scenario: "steady", Contention: "medium", Properties: []string{"P10"}, Mechanism: "sink-refuses-equal"},
 	},
 	{
+		Name: "sink-locked-is-done", Chapter: inSinks, Sink: "postgres",
+		About: "an effect whose row is locked is taken for done: somebody is writing it",
+		Seen:  "SELECT … FOR UPDATE SKIP LOCKED, where no row is read as nothing to do",
+		Red:   &Red{Scenario: "sink-row-locks", Contention: "medium", Properties: []string{"P4"}, Mechanism: "acknowledged-before-done"},
+	},
+	{
 		Name: "sink-check-then-write", Chapter: inSinks,
 		About: "the sink compares the token with what the holder read before, and then writes without a condition",
 		Seen:  "SELECT, compare, UPDATE",
@@ -151,6 +157,7 @@ var harnessVariants = []System{
 	inert("latency", "delayed links but never does", "latency", "links-not-cut"),
 	inert("replies", "dropped answers but lets them through", "lost-replies", "links-not-cut"),
 	inert("node", "stopped nodes but sends no signal", "pause-node", "fault-did-not-bite"),
+	inert("rows", "locked the rows of the sink but locks none", "sink-row-locks", "fault-did-not-bite"),
 	inert("sink", "killed the sink's process but sends no signal", "kill-sink", "fault-did-not-bite"),
 	{
 		Name: "harness-worker-missing", Chapter: inHarness, MissingWorkers: 1,

@@ -220,13 +220,13 @@ var lockVariants = []System{
 		Red: &Red{Scenario: "lost-replies", Contention: "medium", Properties: []string{"P13"}, Mechanism: "read-outside-consensus"},
 	},
 	{
-		Name: "ledger-read-at-quorum", Chapter: inSinks, OnNodes: true,
+		Name: "ledger-read-at-quorum", Chapter: inSinks, Sink: "cassandra",
 		About: "the sink's ledger is read at QUORUM, so a decision that is half-way is not seen",
 		Seen:  "SELECT at the session's default level beside INSERT … IF NOT EXISTS",
 		Red:   &Red{Scenario: "steady", Contention: "medium", Properties: []string{"P13"}, Mechanism: "read-outside-consensus"},
 	},
 	{
-		Name: "ledger-commit-at-one", Chapter: inSinks, OnNodes: true,
+		Name: "ledger-commit-at-one", Chapter: inSinks, Sink: "cassandra",
 		About: "conditional batches on the sink's ledger commit at ONE",
 		Seen:  "the serial consistency is set and the consistency of the commit is left at the driver's default",
 		Red:   &Red{Scenario: "steady", Contention: "medium", Properties: []string{"P13"}, Mechanism: "weak-condition"},

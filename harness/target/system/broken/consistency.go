@@ -39,7 +39,7 @@ func (l quorumLocks) Read(ctx context.Context, resource string, _ bool) (*store.
 }
 
 // onNodes is the session of the sink that is on the nodes, which the variants of its rows need
-// (system.System.OnNodes).
+// (system.System.Sink).
 func onNodes(w unfenced.Writer) *cassandra.DB {
 	c, ok := w.(*sinks.OnNodes)
 	if !ok {
