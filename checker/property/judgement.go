@@ -19,14 +19,15 @@ type Judgement struct {
 	Dir       string        // of the run; "": nothing is drawn, and files are named in full
 	Search    time.Duration // CPU time that all Porcupine searches together may take
 	begin     time.Time
-	searchEnd time.Duration // of all Porcupine searches, as CPUTime; set by the first
-	counts    *Counts       // see count
-	open      int           // jobs that have not finished, by P5
-	lateness  *past.Spread  // of jobs, by P12
-	recovered *Recovery     // see recovery
-	progress  []Progress    // by P11
-	bounds    []Bound       // by P15
-	unchecked []Property    // see requireChecked
+	searchEnd time.Duration      // of all Porcupine searches, as CPUTime; set by the first
+	counts    *Counts            // see count
+	open      int                // jobs that have not finished, by P5
+	lateness  *past.Spread       // of jobs, by P12
+	recovered *Recovery          // see recovery
+	progress  []Progress         // by P11
+	bounds    []Bound            // by P15
+	unchecked []Property         // see requireChecked
+	lockCalls map[string][]int64 // see nextCall
 }
 
 // New sorts what a history shows; see [past.New].

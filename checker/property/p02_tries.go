@@ -48,29 +48,62 @@ func (a *Judgement) wronglyRefused(l *past.Row, c *past.Op) (since []*history.Ev
 	return since, !a.busyWith(l, c)
 }
 
-// handedOn is for how long a process may still take a lock for its own that one of its clients
-// has given back or stopped waiting for.
-const handedOn = int64(1e9)
+// settling is for how long a process may take a lock for its own whose lease it has lost, or whose
+// release it no longer waits for.
+const settling = int64(5e9)
 
 // busyWith says whether another client of the same process held or wanted the lock meanwhile.
 func (a *Judgement) busyWith(l *past.Row, c *past.Op) bool {
 	life := history.Life(c.Invoke.Proc)
 	for _, o := range l.Calls {
-		if o != c && history.Life(o.Invoke.Proc) == life && o.Invoke.TS <= c.End.TS && (o.End == nil || o.End.TS+handedOn >= c.Invoke.TS) {
+		if o != c && history.Life(o.Invoke.Proc) == life && o.Invoke.TS <= c.End.TS && (o.End == nil || o.End.TS >= c.Invoke.TS) {
 			return true
 		}
 	}
 	for _, g := range l.Grants {
-		if history.Life(g.Acquire.Invoke.Proc) != life || g.Acquire.Invoke.TS > c.End.TS {
-			continue
-		}
-		if g.Release == nil || g.Release.End == nil || g.Release.End.TS+handedOn >= c.Invoke.TS {
-			if g.Lost == nil || g.Lost.TS+handedOn >= c.Invoke.TS {
-				return true
-			}
+		if history.Life(g.Acquire.Invoke.Proc) == life && g.Acquire.Invoke.TS <= c.End.TS && a.itsOwnUntil(g) >= c.Invoke.TS {
+			return true
 		}
 	}
 	return false
+}
+
+// itsOwnUntil is when a process has certainly let go of a lease of its own: when the client has
+// returned from the release, as its next call shows.
+func (a *Judgement) itsOwnUntil(g *past.Grant) int64 {
+	var end int64
+	slow := g.Lost != nil
+	switch {
+	case g.Release != nil && g.Release.End != nil:
+		end = g.Release.End.TS
+		slow = slow || end-g.Release.Invoke.TS > g.Acquire.TTL()/2
+	case g.Release == nil && g.Lost != nil: // it was taken over: there is nothing to give back
+		end = g.Lost.TS
+	default:
+		return history.Forever
+	}
+	until := a.nextCall(g.Acquire.Invoke.Proc, end)
+	if slow {
+		until = max(until, end+settling)
+	}
+	return until
+}
+
+// nextCall is when a client asked for a lock for the first time after an instant.
+func (a *Judgement) nextCall(proc string, after int64) int64 {
+	if a.lockCalls == nil {
+		a.lockCalls = map[string][]int64{}
+		for o := range past.Each(a.Ops) { // by invocation
+			if o.Invoke.Op == history.OpLock {
+				a.lockCalls[o.Invoke.Proc] = append(a.lockCalls[o.Invoke.Proc], o.Invoke.TS)
+			}
+		}
+	}
+	calls := a.lockCalls[proc]
+	if i := sort.Search(len(calls), func(i int) bool { return calls[i] > after }); i < len(calls) {
+		return calls[i]
+	}
+	return history.Forever
 }
 
 // falseRefusals: tries that were refused a free lock. What their process did instead of looking
