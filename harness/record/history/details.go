@@ -26,6 +26,13 @@ type Details struct {
 	Job *Job `json:"job,omitempty"`
 	// what is asked for
 	Schedule *Schedule `json:"schedule,omitempty"`
+	// what is asked for
+	Command *Command `json:"command,omitempty"`
+	// of a command that was refused the state that its job was said to be in; unknown: there
+	// is no such job
+	Told string `json:"told,omitempty" of:"pending running completed dlq cancelled abandoned unknown"`
+	// how many there were
+	Arrivals *Arrivals `json:"arrivals,omitempty"`
 	// the run's number among the job's claims
 	Attempt int `json:"attempt,omitempty" is:"span"`
 	// when the run was due, ms since 1970
@@ -90,6 +97,9 @@ func (e *Event) Clock() *Clock           { return e.details().Clock }
 func (e *Event) Life() *ProcessLife      { return e.details().Life }
 func (e *Event) Host() *Host             { return e.details().Host }
 func (e *Event) SerialRead() *SerialRead { return e.details().SerialRead }
+func (e *Event) Command() *Command       { return e.details().Command }
+func (e *Event) Arrivals() *Arrivals     { return e.details().Arrivals }
+func (e *Event) Told() string            { return e.details().Told }
 
 // OwnDetails are the event's details to be set: its own, and no longer those of an event
 // that it is a copy of.

@@ -47,6 +47,10 @@ const OpUpdate Op = "update"
 // OpSchedule is a client's whole call that puts or disables a recurring schedule.
 const OpSchedule Op = "schedule"
 
+// OpCommand is a client's whole call that cancels, redrives or hastens a job, or pauses or
+// resumes a shard.
+const OpCommand Op = "command"
+
 // OpLock is a client's whole call, from asking for the lock to holding it (ok,
 // with Token) or giving up (fail, or unknown). It contains the acquire operations.
 const OpLock Op = "lock"
@@ -89,6 +93,7 @@ const (
 	NoteClock     Op = "clock"       // a worker's clock was changed by a fault: Clock
 	NoteLife      Op = "life"        // how a process ended, or that it did not: Life
 	NoteHost      Op = "host"        // how busy the machine was in the phase that ends: Host
+	NoteArrivals  Op = "arrivals"    // how many jobs a life was to enqueue so far, and how many it left out: Arrivals
 )
 
 // What the harness reads on the links of workers, the keys of witness notes.
