@@ -134,7 +134,7 @@ func (j *Jobs) check() error {
 	case !part(j.Flaky) || !part(j.Poison) || j.Flaky+j.Poison > 1:
 		return fmt.Errorf("flaky %v and poison %v: parts of the jobs, together at most 1", j.Flaky, j.Poison)
 	}
-	return nil
+	return j.checkSchedules()
 }
 
 // ordersSink is the sink of orders: the one in whose transactions the shop's tables
@@ -153,8 +153,8 @@ func (w Workload) checkOrders() error {
 	switch o := j.Orders; {
 	case o.Items < 1 || o.Items > 1000 || o.Stock < 1:
 		return fmt.Errorf("orders: items %d (1 to 1000) and stock %d (at least 1) are out of range", o.Items, o.Stock)
-	case j.Every > 0 || j.Sequence > 0 || j.Storm > 0 || j.Ahead > 0 || j.Flaky > 0 || j.Poison > 0:
-		return errors.New("orders: every, sequence, storm, ahead, flaky and poison are of other jobs")
+	case j.Every > 0 || len(j.Schedules) > 0 || j.Sequence > 0 || j.Storm > 0 || j.Ahead > 0 || j.Flaky > 0 || j.Poison > 0:
+		return errors.New("orders: every, schedules, sequence, storm, ahead, flaky and poison are of other jobs")
 	case w.Sink != ordersSink:
 		return fmt.Errorf("orders: the sink %s cannot change the shop's tables with an effect: it must be %s", w.Sink, ordersSink)
 	}
@@ -179,6 +179,9 @@ func jobLoad(w Workload) string {
 		if d.of > 0 {
 			out = append(out, fmt.Sprintf(d.format, d.of.D()))
 		}
+	}
+	if n := len(j.Schedules); n > 0 {
+		out = append(out, fmt.Sprintf("%d recurring schedules", n))
 	}
 	return strings.Join(out, ", ")
 }
