@@ -20,7 +20,9 @@ func (x *Inquiry) schedulesInOrder() []*past.Schedule {
 func (x *Inquiry) scheduleFaults() {
 	id := map[string]string{past.Returned: "removal-in-memory", past.Overlapped: "overlap-not-kept", past.SetBack: "schedule-set-back"}
 	says := map[string]func(s *past.Schedule, f past.ScheduleFault) string{
-		past.Returned: func(s *past.Schedule, _ past.ScheduleFault) string { return "schedule " + s.Key + " fires, though it was removed" },
+		past.Returned: func(s *past.Schedule, _ past.ScheduleFault) string {
+			return "schedule " + s.Key + " fires, though it was removed"
+		},
 		past.Overlapped: func(s *past.Schedule, f past.ScheduleFault) string {
 			return fmt.Sprintf("schedule %s fires, though its occurrence of %d has not ended", s.Key, f.Nominal)
 		},

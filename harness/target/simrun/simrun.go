@@ -38,7 +38,9 @@ type Config struct {
 	Plant func(rows store.Locks, ttl time.Duration) store.Locks
 	// Shards is how many shards of jobs there are instead of locks, and PlantJobs the
 	// same for what runs them.
-	Shards    int
+	Shards int
+	// Recurring are schedules beside them.
+	Recurring []workload.Recurring
 	PlantJobs func(shards store.Shards, ttl time.Duration) (store.Shards, workload.Hooks)
 }
 

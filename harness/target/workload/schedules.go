@@ -14,7 +14,6 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/schedule"
-	"fencepost/core/scheduler"
 	"fencepost/core/store"
 	"fencepost/harness/record/history"
 )
@@ -81,11 +80,16 @@ func changed(d schedule.Definition) schedule.Definition {
 // nothing undone.
 type recurrence struct {
 	*process
-	scheduler *scheduler.Scheduler
+	scheduler recurring
 	names     names
 }
 
-func newRecurrence(p *process, s *scheduler.Scheduler) *recurrence {
+// recurring takes commands on schedules.
+type recurring interface {
+	Schedule(ctx context.Context, c engine.ScheduleCommand) (engine.Receipt, error)
+}
+
+func newRecurrence(p *process, s recurring) *recurrence {
 	return &recurrence{process: p, scheduler: s, names: names{prefix: p.cfg.Life + "/s"}}
 }
 
