@@ -38,7 +38,8 @@ help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@echo
 	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|broken/NAME|exec:CMD] [SINK=cassandra|http|postgres]'
-	@echo '             [CLUSTER=auto|local|docker|up|external] [WORKERS=] [CLIENTS=] [TTL=6s] [DURATION=8s] [PAXOS=v1|v2|…]'
+	@echo '             [CLUSTER=auto|local|docker|up|external] [WORKLOAD=plain|NAME] [WORKERS=] [CLIENTS=] [TTL=6s] [DURATION=8s]'
+	@echo '             [PAXOS=v1|v2|…]'
 	@echo '             [IMAGE=cassandra:5.0.6]     (of CLUSTER=docker: docs/docker.md)'
 	@echo '             [CONTACT_POINTS=host,host:port USERNAME= PASSWORD_FILE= DATACENTER= TLS=1 TLS_CA= …]     (of CLUSTER=external: docs/external-cluster.md)'
 	@echo '             [JUNIT=junit.xml] [SUMMARY=auto|FILE]     (of evidence too: docs/ci.md)'
@@ -75,7 +76,7 @@ $(if $(SCENARIO),,$(error SCENARIO is missing: make chaos SCENARIO=partition; th
 endif
 .PHONY: chaos
 chaos: $(run_deps) ## Run a scenario: make chaos SCENARIO=partition
-	@$(BIN)/fencepost chaos $(SCENARIO) $(if $(SYSTEM),'--system=$(SYSTEM)') $(call flags,seed sink contention workers clients ttl duration paxos junit summary) $(call switches,keep) $(cluster_flags) $(external_flags) $(ARGS)
+	@$(BIN)/fencepost chaos $(SCENARIO) $(if $(SYSTEM),'--system=$(SYSTEM)') $(call flags,seed sink contention workload workers clients ttl duration paxos junit summary) $(call switches,keep) $(cluster_flags) $(external_flags) $(ARGS)
 
 # Of benchmarks in small letters too.
 SUBJECT := $(or $(subject),$(SUBJECT))

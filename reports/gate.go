@@ -190,7 +190,7 @@ func (g GateRun) suite() (s junitSuite, took float64) {
 		class += "." + i.Scenario
 		s.Properties = &junitFacts{[]junitFact{
 			{"scenario", i.Scenario}, {"seed", fmt.Sprint(i.Seed)}, {"system", i.System}, {"sink", i.Sink}, {"contention", i.Contention},
-			{"command", i.Command},
+			{"workload", i.Workload}, {"command", i.Command},
 		}}
 		if g.Page != "" {
 			s.Properties.Facts = append(s.Properties.Facts, junitFact{"report", g.Page})

@@ -51,6 +51,9 @@ func (r *run) Facts() []fact {
 	}
 	out = append(out, fact{"cluster", orNone(i.Cluster)}, fact{"contention", contention(i)}, fact{"workers", workers(i)},
 		fact{"lease TTL", ms(i.TTL)})
+	if i.Workload != "" {
+		out = append(out, fact{"workload", i.Workload})
+	}
 	if i.Shards == 0 {
 		out = append(out, fact{"hold time", ms(i.Hold)})
 	}

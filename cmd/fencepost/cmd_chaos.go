@@ -34,6 +34,7 @@ type chaosFlags struct {
 	place
 	seed     uint64
 	system   string
+	workload string
 	keep     bool
 	paxos    string
 	override scenario.Overrides
@@ -75,6 +76,7 @@ input; the worst of several (docs/ci.md).`,
 	fl.IntVar(&f.override.Clients, "clients", 0, "number of clients a worker (default: the scenario's)")
 	fl.DurationVar(&f.override.TTL, "ttl", 0, "lease time (default: the scenario's)")
 	fl.StringVar(&f.override.Sink, "sink", "", sinkUsage)
+	fl.StringVar(&f.workload, "workload", "", "set of workload parameters (see: fencepost list), or "+scenario.Plain+" for those in the scenario's file (default: drawn from the seed among those that the scenario names)")
 	f.gate.flags(fl)
 	fl.DurationVar(&f.override.Duration, "duration", 0, "length of each of the phases before, fault, recover (default: the scenario's)")
 	return cmd
@@ -85,6 +87,7 @@ type job struct {
 	given string // the scenario as it was asked for: a name, or a path
 	plan  *plan.Plan
 	sys   system.System
+	sets  bool // the scenario has sets of workload parameters
 }
 
 func (j job) layout() cluster.Layout { return j.plan.Spec.Layout() }
@@ -124,9 +127,12 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 		if err != nil {
 			return nil, usageError(err)
 		}
-		override := f.override
+		override, set := f.override, f.workload
 		if names == "all" {
-			override = override.For(spec.Kind()) // the rest is meant for the others
+			override, set = override.For(spec.Kind()), setFor(spec, set) // the rest is meant for the others
+		}
+		if spec, err = plan.Choose(spec, f.seed, set, sys); err != nil {
+			return nil, usageError(err)
 		}
 		if err := spec.Apply(override); err != nil {
 			return nil, usageError(fmt.Errorf("%s: %w", spec.Name, err))
@@ -142,7 +148,7 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 		if err != nil {
 			return nil, usageError(err)
 		}
-		jobs = append(jobs, job{given: given, plan: drawn, sys: sys})
+		jobs = append(jobs, job{given: given, plan: drawn, sys: sys, sets: len(spec.Workloads) > 0})
 	}
 	if names == "all" {
 		jobs = inOrder(jobs, job.layout)
@@ -151,6 +157,14 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 		return nil, usageError(left)
 	}
 	return jobs, nil
+}
+
+// setFor is the set of workload parameters that is asked for, "" if it is one of another kind.
+func setFor(s *scenario.Spec, name string) string {
+	if set, err := scenario.FindSet(name); err == nil && set.Kind != s.Kind().Name {
+		return ""
+	}
+	return name
 }
 
 // chaos decides where to run and runs.
@@ -308,11 +322,11 @@ func ended(log *progress.Log, err error) error {
 }
 
 // setting is what else tells one run of a scenario from another.
-func setting(s scenario.Spec, c cluster.Cluster) string {
-	if !s.Kind().Workers {
+func setting(p *plan.Plan, c cluster.Cluster) string {
+	if !p.Spec.Kind().Workers {
 		return "Paxos " + c.Info()["paxos_variant"]
 	}
-	return "contention " + s.Workload.Contention
+	return "contention " + p.Spec.Workload.Contention + progress.WorkloadText(p.Workload)
 }
 
 // checkAndReport works from the run's files alone. It goes on when ctx was
@@ -373,6 +387,9 @@ func (f chaosFlags) command(j job) string {
 	s := fmt.Sprintf("make chaos SCENARIO=%s SEED=%d", j.given, j.plan.Seed)
 	if c := j.plan.Spec.Workload.Contention; c != "" {
 		s += " CONTENTION=" + c
+	}
+	if j.plan.Workload != "" && (j.sets || j.plan.Workload != scenario.Plain) {
+		s += " WORKLOAD=" + j.plan.Workload
 	}
 	if f.paxos != "" {
 		s += " PAXOS=" + f.paxos

@@ -35,6 +35,11 @@ func TestJobs(t *testing.T) {
 		"a sink, a lock for each job": {"jobs-steady", chaosFlags{system: "lock-per-job", override: scenario.Overrides{Sink: "http"}}, "not http"},
 		"a sink that none can have":   {"all", chaosFlags{system: "lock-per-job", override: scenario.Overrides{Sink: "http"}}, "not http"},
 		"a sink, a program":           {"steady", chaosFlags{system: "exec:true", override: scenario.Overrides{Sink: "cassandra"}}, "not cassandra"},
+		"a workload":                  {"jobs-steady", chaosFlags{workload: "jobs-mixture"}, ""},
+		"a workload, all":             {"all", chaosFlags{workload: "jobs-mixture"}, ""},
+		"a workload, not drawn":       {"jobs-poison", chaosFlags{workload: "jobs-mixture"}, ""},
+		"unknown workload":            {"all", chaosFlags{workload: "mixture"}, `unknown workload "mixture"`},
+		"a workload of another kind":  {"steady", chaosFlags{workload: "jobs-mixture"}, "workload jobs-mixture is one of jobs, and the scenario one of locks"},
 		"one of several is not known": {"paxos-lease,nonsense", chaosFlags{}, `unknown scenario "nonsense"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,6 +70,9 @@ func TestCommand(t *testing.T) {
 	}{
 		{"paxos-lease", chaosFlags{seed: 7, paxos: "v1"}, "make chaos SCENARIO=paxos-lease SEED=7 PAXOS=v1"},
 		{"steady", chaosFlags{seed: 9, override: scenario.Overrides{Sink: "http"}}, "make chaos SCENARIO=steady SEED=9 CONTENTION=medium SINK=http"},
+		{"steady", chaosFlags{seed: 9, workload: scenario.Plain}, "make chaos SCENARIO=steady SEED=9 CONTENTION=medium"},
+		{"jobs-steady", chaosFlags{seed: 9, workload: scenario.Plain}, "make chaos SCENARIO=jobs-steady SEED=9 CONTENTION=medium WORKLOAD=plain"},
+		{"jobs-poison", chaosFlags{seed: 9, workload: "jobs-mixture"}, "make chaos SCENARIO=jobs-poison SEED=9 CONTENTION=medium WORKLOAD=jobs-mixture"},
 		{"mine.yaml", chaosFlags{seed: 8}, "make chaos SCENARIO=mine.yaml SEED=8 CONTENTION=medium"},
 	} {
 		jobs, err := c.flags.jobs(c.names, dir)

@@ -12,6 +12,7 @@ import (
 	"fencepost/checker"
 	"fencepost/harness/fault"
 	"fencepost/harness/plan"
+	"fencepost/harness/record/progress"
 	"fencepost/harness/scenario"
 	"fencepost/harness/target/sinks"
 	"fencepost/harness/target/system"
@@ -21,7 +22,7 @@ func newListCmd() *cobra.Command {
 	var markdown, names bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List scenarios, faults, systems under test and sinks",
+		Short: "List scenarios, faults, systems under test, sets of workload parameters and sinks",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if markdown {
@@ -53,9 +54,18 @@ func newListCmd() *cobra.Command {
 				if s.Case != "" {
 					name += ": " + s.Case
 				}
-				fmt.Fprintf(w, "%s\t%s; %s by %s under %s, %s contention\n", name, s.About, s.Red.Verdict, strings.Join(s.Red.Properties, " or "), s.Red.Scenario, s.Red.Contention)
+				fmt.Fprintf(w, "%s\t%s; %s by %s under %s, %s contention%s\n", name, s.About, s.Red.Verdict, strings.Join(s.Red.Properties, " or "), s.Red.Scenario, s.Red.Contention,
+					progress.WorkloadText(s.Red.Workload))
 			}
 			fmt.Fprintf(w, "%sCMD\ta program of your own, in any language (docs/own-system.md)\n", system.Exec)
+			sets, err := scenario.Sets()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(w, "\t\nWORKLOAD\tWHAT IS DIFFERENT\n%s\tthe parameters in the scenario's file\n", scenario.Plain)
+			for _, s := range sets {
+				fmt.Fprintf(w, "%s\tof %s: %s\n", s.Name, s.Kind, s.About)
+			}
 			fmt.Fprintln(w, "\t\nSINK\tWHAT TAKES THE EFFECTS")
 			for _, k := range sinks.Kinds() {
 				fmt.Fprintf(w, "%s\t%s\n", k.Name, k.About)

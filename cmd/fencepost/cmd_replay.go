@@ -37,7 +37,7 @@ func newReplayCmd() *cobra.Command {
 		Use:   "replay RUN",
 		Short: "Repeat a run's plan, and report whether the verdict is the same",
 		Long: `Repeats the plan.yaml of RUN (a run's directory): the same steps, targets, triggers,
-locks, contention and system, even if the scenario has changed since. Each replay has its
+locks, contention, workload and system, even if the scenario has changed since. Each replay has its
 own run directory, which names the replayed run. A plan cannot fix the interleaving of
 real processes, so a red run need not be red each time: --times shows how often it is.
 Exit code: as for chaos; the worst of several.`,
@@ -107,7 +107,7 @@ func (f replayFlags) run(cmd *cobra.Command, arg string) error {
 	layout := old.plan.Spec.Layout()
 	return onSite(cmd, f.cluster, old.info.Versions["paxos_variant"], []cluster.Layout{layout}, nil, onOne(layout, func(c cluster.Cluster, backend string) error {
 		fmt.Fprintf(out, "replay of %s: scenario %s, seed %d, system %s, %s; it was %s\n", old.info.Run,
-			old.plan.Spec.Name, old.plan.Seed, old.sys.Name, setting(old.plan.Spec, c), outcome(old.verdict))
+			old.plan.Spec.Name, old.plan.Seed, old.sys.Name, setting(old.plan, c), outcome(old.verdict))
 		var all []*checker.Result
 		for i := range f.times {
 			res, err := f.once(ctx, old, c, backend, out, i+1)

@@ -29,6 +29,7 @@ var completedFlags = map[string]words{
 	"scenarios":  severalOf(scenarioWords),
 	"mutant":     severalOf(oneOf(variantNames(system.Directed())...)),
 	"sink":       oneOf(sinks.Names()...),
+	"workload":   workloadWords,
 	"subject":    oneOf(subjectLocks, subjectJobs),
 }
 
@@ -98,6 +99,15 @@ func scenarioWords(string) (out []cobra.Completion) {
 			about = s.About
 		}
 		out = append(out, cobra.CompletionWithDesc(name, about))
+	}
+	return out
+}
+
+func workloadWords(string) []cobra.Completion {
+	out := []cobra.Completion{cobra.CompletionWithDesc(scenario.Plain, "the parameters in the scenario's file")}
+	all, _ := scenario.Sets() // a test reads them
+	for _, s := range all {
+		out = append(out, cobra.CompletionWithDesc(s.Name, s.About))
 	}
 	return out
 }

@@ -271,7 +271,7 @@ func tool(args []string, whole bool) error {
 			return err
 		}
 	}
-	for flag, variable := range map[string]string{"system": "SYSTEM", "contention": "CONTENTION", "paxos": "PAXOS", "set": "SET", "mutant": "MUTANT", "scenarios": "SCENARIOS"} {
+	for flag, variable := range map[string]string{"system": "SYSTEM", "contention": "CONTENTION", "paxos": "PAXOS", "workload": "WORKLOAD", "set": "SET", "mutant": "MUTANT", "scenarios": "SCENARIOS"} {
 		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
 			if err := names(variable, f.Value.String()); err != nil {
 				return err
@@ -303,6 +303,10 @@ func names(variable, value string) error {
 			_, err = system.Find(v)
 		case "CONTENTION", "contention":
 			err = scenario.ValidContention(v)
+		case "WORKLOAD":
+			if v != scenario.Plain {
+				_, err = scenario.FindSet(v)
+			}
 		case "PAXOS":
 			if !slices.Contains(cluster.PaxosVariants(), v) {
 				err = fmt.Errorf("unknown Paxos variant %q", v)

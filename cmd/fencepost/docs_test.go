@@ -56,6 +56,7 @@ func TestDocsAreChecked(t *testing.T) {
 		"scenario":          {console("make chaos SCENARIO=partition,partion"), `unknown scenario "partion"`},
 		"system":            {console("make chaos SCENARIO=partition SYSTEM=broken/none"), `unknown system "broken/none"`},
 		"contention":        {console("make chaos SCENARIO=partition CONTENTION=huge"), `unknown contention "huge"`},
+		"workload":          {console("make chaos SCENARIO=steady WORKLOAD=none"), `unknown workload "none"`},
 		"system in a text":  {"Try SYSTEM=broken/nothing.\n", `d.md:1: unknown system "broken/nothing"`},
 		"scenario in make":  {console("make chaos"), `SCENARIO is missing`},
 		"value":             {console("make chaos SCENARIO=partition SEED=x"), `--seed`},

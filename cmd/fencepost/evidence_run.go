@@ -83,6 +83,9 @@ func (r runner) runAt(s *site, out *output) func(context.Context, evidence.Job) 
 		if err != nil {
 			return res, err
 		}
+		if spec, err = plan.Choose(spec, j.Seed, "", sys); err != nil {
+			return res, err
+		}
 		override := scenario.Overrides{Contention: j.Contention, Sink: j.Sink}
 		if j.Contention == noContention {
 			override.Contention = ""
@@ -106,7 +109,7 @@ func (r runner) runAt(s *site, out *output) func(context.Context, evidence.Job) 
 		f := chaosFlags{}
 		dir, verdict, err := carryOut(ctx, run.Options{
 			Plan: drawn, System: sys, Cluster: c, Backend: s.backend, BinDir: r.bin, RunsDir: r.runs,
-			Command: f.command(job{drawn.Spec.Name, drawn, sys}), Versions: versions(c),
+			Command: f.command(job{drawn.Spec.Name, drawn, sys, len(spec.Workloads) > 0}), Versions: versions(c),
 		}, to)
 		res.Dir = dir
 		err = errors.Join(err, keepConsole(dir, &console))

@@ -64,15 +64,51 @@ func writeScenarios(w io.Writer) error {
 			fmt.Fprintf(&b, "| [%s](#%[1]s) | %s | %s |\n", s.Name, orDash(faultNames(s), ", "), orDash(redLabels(s), ", "))
 		}
 		for _, s := range of {
-			writeScenario(&b, s)
+			if err := writeScenario(&b, s); err != nil {
+				return err
+			}
 		}
 		b.WriteByte('\n')
+	}
+	if err := writeSets(&b, specs); err != nil {
+		return err
 	}
 	writeFaults(&b)
 	b.WriteByte('\n')
 	writeProperties(&b, specs)
 	_, err := io.WriteString(w, strings.TrimRight(b.String(), "\n")+"\n")
 	return err
+}
+
+const setsHead = `## Workloads
+
+Sets of workload parameters, which a seed draws for some scenarios ([workloads.md](workloads.md)).
+
+| workload | of | what is different | drawn for |
+|---|---|---|---|
+`
+
+// writeSets writes the table of the sets of workload parameters.
+func writeSets(b *strings.Builder, specs []*scenario.Spec) error {
+	sets, err := scenario.Sets()
+	if err != nil {
+		return err
+	}
+	drawnFor := map[string][]string{}
+	for _, s := range specs {
+		draws, err := s.Draws()
+		if err != nil {
+			return err
+		}
+		for _, name := range draws[1:] {
+			drawnFor[name] = append(drawnFor[name], fmt.Sprintf("[%s](#%[1]s)", s.Name))
+		}
+	}
+	b.WriteString(setsHead)
+	for _, s := range sets {
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", s.Name, s.Kind, s.About, orDash(drawnFor[s.Name], ", "))
+	}
+	return nil
 }
 
 func orDash(of []string, sep string) string {
@@ -111,7 +147,11 @@ func redRuns(s *scenario.Spec) []redRun {
 		if d.Red.Scenario != s.Name {
 			continue
 		}
-		out = append(out, redRun{d.Label(), "SYSTEM=" + d.Name + " CONTENTION=" + d.Red.Contention,
+		options := "SYSTEM=" + d.Name + " CONTENTION=" + d.Red.Contention
+		if d.Red.Workload != "" {
+			options += " WORKLOAD=" + d.Red.Workload
+		}
+		out = append(out, redRun{d.Label(), options,
 			fmt.Sprintf("%s by %s: %s", d.Red.Verdict, strings.Join(d.Red.Properties, " or "), d.About)})
 	}
 	return out
@@ -125,7 +165,7 @@ func redLabels(s *scenario.Spec) []string {
 	return out
 }
 
-func writeScenario(b *strings.Builder, s *scenario.Spec) {
+func writeScenario(b *strings.Builder, s *scenario.Spec) error {
 	fmt.Fprintf(b, "\n### %s\n\n%s\n\n```console\n", s.Name, s.About)
 	fmt.Fprintf(b, "$ make chaos SCENARIO=%s\n", s.Name)
 	for _, r := range redRuns(s) {
@@ -133,13 +173,20 @@ func writeScenario(b *strings.Builder, s *scenario.Spec) {
 	}
 	b.WriteString("```\n")
 	if !s.Kind().Workers {
-		return
+		return nil
 	}
 	b.WriteByte('\n')
 	if l := s.Layout(); len(l) > 1 {
 		fmt.Fprintf(b, "- cluster: %s, each with every row; the workers are in the first one and agree there (`CLUSTER=local`, or `make up DATACENTERS=%s`)\n", l.Words(), l)
 	}
 	fmt.Fprintf(b, "- load: %s\n- contention: %s; %s unless another is asked for\n", s.Load(), strings.Join(s.Contentions(), ", "), s.Workload.Contention)
+	if len(s.Workloads) > 0 {
+		draws, err := s.Draws()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(b, "- workloads: %s\n", strings.Join(draws, ", "))
+	}
 	switch {
 	case s.Swarm != nil:
 		fmt.Fprintf(b, "- faults: drawn from the seed, for %s\n", s.Swarm.For.D())
@@ -166,6 +213,7 @@ func writeScenario(b *strings.Builder, s *scenario.Spec) {
 	for _, id := range slices.Sorted(maps.Keys(s.Expect.Exempt)) {
 		fmt.Fprintf(b, "- exempt from %s: %s\n", id, s.Expect.Exempt[id])
 	}
+	return nil
 }
 
 // progressText says what must get done while a fault is in force.

@@ -23,13 +23,16 @@ import (
 
 // Plan is a scenario with every choice made.
 type Plan struct {
-	Version int           `yaml:"version"` // Version
-	Seed    uint64        `yaml:"seed"`
-	System  string        `yaml:"system"`
-	Spec    scenario.Spec `yaml:"scenario"`
-	Steps   []Step        `yaml:"steps"`
-	Locks   []string      `yaml:"locks"`
-	Queue   string        `yaml:"queue,omitempty"` // of the job workload
+	Version int    `yaml:"version"` // Version
+	Seed    uint64 `yaml:"seed"`
+	System  string `yaml:"system"`
+	// Workload names the set of parameters that the scenario's workload has; "" in older
+	// plans and in those of drills.
+	Workload string        `yaml:"workload,omitempty"`
+	Spec     scenario.Spec `yaml:"scenario"`
+	Steps    []Step        `yaml:"steps"`
+	Locks    []string      `yaml:"locks"`
+	Queue    string        `yaml:"queue,omitempty"` // of the job workload
 }
 
 // Step is a Step with its targets and times drawn.
@@ -43,6 +46,10 @@ type Step struct {
 // *scenario.InputError with file and line.
 func New(s scenario.Spec, seed uint64, system string) (*Plan, error) {
 	p := &Plan{Version: Version, Seed: seed, System: system, Spec: s}
+	p.Spec.Workloads = nil // one is chosen
+	if s.Kind().Workers {
+		p.Workload = s.Set()
+	}
 	nodes := s.Layout().Nodes()
 	rng := workload.Rand(seed, "plan")
 	steps := s.Faults

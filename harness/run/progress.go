@@ -47,7 +47,7 @@ func newTeller(log *progress.Log) *teller {
 func (t *teller) begin(dir string, info rundir.Info) error {
 	return t.log.Begin(filepath.Join(dir, rundir.ProgressFile), progress.Run{
 		Name: info.Run, Scenario: info.Scenario, About: info.About, Seed: info.Seed, System: info.System, Sink: info.Sink,
-		Contention: info.Contention, Backend: info.Cluster, Paxos: info.Versions["paxos_variant"], Dir: dir,
+		Contention: info.Contention, Workload: info.Workload, Backend: info.Cluster, Paxos: info.Versions["paxos_variant"], Dir: dir,
 		Command: info.Command, ReplayOf: info.ReplayOf,
 	})
 }

@@ -166,7 +166,7 @@ func (r *runner) makeDir() error {
 	r.dir = dir
 	r.info = rundir.Info{
 		Run: filepath.Base(dir), Scenario: s.Name, About: s.About, Seed: r.plan.Seed, System: r.opt.System.Name,
-		Cluster: r.opt.Backend, Contention: s.Workload.Contention, Workers: s.Workload.Workers, Clients: s.Workload.Clients,
+		Cluster: r.opt.Backend, Contention: s.Workload.Contention, Workload: r.plan.Workload, Workers: s.Workload.Workers, Clients: s.Workload.Clients,
 		Locks: len(r.plan.Locks), TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Started: now,
 		Command: r.opt.Command, ReplayOf: r.opt.ReplayOf, RepeatOf: r.opt.RepeatOf, Versions: r.opt.Versions, Machine: rundir.Machine(),
 		Notes: cluster.AccessTo(r.opt.Cluster).Notes,

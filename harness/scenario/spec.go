@@ -66,14 +66,18 @@ type Spec struct {
 	// Cluster is what the scenario needs of the cluster that it runs on.
 	Cluster  Cluster  `yaml:"cluster,omitempty"`
 	Workload Workload `yaml:"workload"`
-	Phases   Phases   `yaml:"phases"`
-	Faults   []Step   `yaml:"faults"`
-	Swarm    *Swarm   `yaml:"swarm,omitempty"`
-	Expect   Expect   `yaml:"expect"`
+	// Workloads are the sets of parameters (see Set) that a seed may draw beside the
+	// workload above: names, or all.
+	Workloads []string `yaml:"workloads,flow,omitempty"`
+	Phases    Phases   `yaml:"phases"`
+	Faults    []Step   `yaml:"faults"`
+	Swarm     *Swarm   `yaml:"swarm,omitempty"`
+	Expect    Expect   `yaml:"expect"`
 	// Drill is the name of a directed run without workers (see package paxos);
 	// workload, phases, faults and expect are then empty.
 	Drill string `yaml:"drill,omitempty"`
 	file  string // where it was read
+	set   string // the set that its workload has, "" for Plain
 }
 
 // Cluster is what a scenario needs of a cluster; nothing: three nodes in one data centre.
@@ -163,11 +167,22 @@ type Jobs struct {
 	Window      Duration    `yaml:"window"`              // how late an occurrence of it may be and still fires; default 1h: none is missed
 	Schedules   []Recurring `yaml:"schedules,omitempty"` // recurring schedules beside those of every, each in the shard of its key
 	Sequence    int         `yaml:"sequence"`            // jobs that follow each; every other sequence goes on when one of them fails
+	Commands    *Commands   `yaml:"commands,omitempty"`  // what is asked for of jobs and shards beside; default: nothing
 	Orders      *Orders     `yaml:"orders"`              // the jobs are a shop's orders; rate is of orders, and steps to sequence mean nothing
 	MaxAttempts int         `yaml:"max_attempts"`        // default 8
 	Retry       Duration    `yaml:"retry"`               // wait after the first failed run, doubling up to four times as long; default 500ms
 	Slots       int         `yaml:"slots"`               // runs at once in a worker; default 32
 	Drain       Duration    `yaml:"drain"`               // bound on the time to the end of all jobs, when the enqueuing is over; default 60s
+}
+
+// Commands say how often each of the product's commands is given, per second by all workers;
+// 0: never.
+type Commands struct {
+	Cancel      float64 `yaml:"cancel"`       // of a job that was enqueued lately
+	Hasten      float64 `yaml:"hasten"`       // likewise
+	Redrive     float64 `yaml:"redrive"`      // of a job in the dead letter queue
+	RedriveMany float64 `yaml:"redrive_many"` // of several at once
+	Pause       float64 `yaml:"pause"`        // of a shard, for less than a second
 }
 
 // Orders describes the shop of an orders workload (examples/orders); its sink is PostgreSQL.

@@ -118,6 +118,9 @@ func (s *Spec) Check() error {
 	if err := s.validateCluster(); err != nil {
 		return within(err, "cluster")
 	}
+	if err := s.checkWorkloads(); err != nil {
+		return within(err, "workloads")
+	}
 	k := s.Kind()
 	if !k.Workers {
 		return k.section(s)

@@ -199,7 +199,7 @@ func (e *Entry) told() []setting {
 	}
 	return []setting{
 		{"scenario", i.Scenario}, {"system", i.System}, {"sink", i.Sink}, {"seed", strconv.FormatUint(i.Seed, 10)},
-		{"contention", i.Contention}, {"cluster", i.Cluster},
+		{"contention", i.Contention}, {"workload", i.Workload}, {"cluster", i.Cluster},
 		{"workers", num(i.Workers)}, {"clients a worker", num(i.Clients)}, {"locks", num(i.Locks)}, {"shards", num(i.Shards)},
 		{"jobs enqueued", rate},
 		{"lease TTL", dur(i.TTL)}, {"hold time", dur(i.Hold)}, {"replay of", i.ReplayOf}, {"interrupted", i.Interrupted},

@@ -208,7 +208,7 @@ func (q Query) Narrowed() bool {
 func (e *Entry) words() string {
 	i := e.Info
 	parts := []string{
-		e.Name, string(e.State), i.Scenario, i.About, i.System, i.Sink, i.Contention, i.Cluster, fmt.Sprintf("seed=%d", i.Seed), i.Command,
+		e.Name, string(e.State), i.Scenario, i.About, i.System, i.Sink, i.Contention, i.Workload, i.Cluster, fmt.Sprintf("seed=%d", i.Seed), i.Command,
 		i.ReplayOf,
 		e.Summary, e.Commit(), e.Problem, strings.Join(e.Failed, " "), strings.Join(e.Problems, " "),
 	}

@@ -103,6 +103,27 @@ type Schedule struct {
 	Job *Job `json:"job,omitempty"`
 }
 
+// Command is what is asked for of a job or a shard.
+type Command struct {
+	// its queue
+	Queue string `json:"queue" is:"name"`
+	// the key of its shard, or of the shard that is meant
+	Shard string `json:"shard" is:"name"`
+	// what is asked for: of a job cancel, redrive or hasten, of a shard pause or resume
+	Do string `json:"do" of:"cancel redrive hasten pause resume"`
+}
+
+// ToldUnknown says in Told that there is no such job.
+const ToldUnknown = "unknown"
+
+// Arrivals counts the jobs that a worker's life was to enqueue, from its begin on.
+type Arrivals struct {
+	// how many came
+	Came int64 `json:"came" is:"count zero"`
+	// how many of them were left out, as too many enqueues were under way
+	Dropped int64 `json:"dropped" is:"count zero"`
+}
+
 // Job is what is enqueued, as far as it is checked.
 type Job struct {
 	// its queue

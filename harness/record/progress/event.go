@@ -72,6 +72,7 @@ type Run struct {
 	System     string `json:"system,omitempty"`
 	Sink       string `json:"sink,omitempty"`       // what takes the effects; "" for a drill
 	Contention string `json:"contention,omitempty"` // "" for a drill
+	Workload   string `json:"workload,omitempty"`   // set of workload parameters; "" for a drill
 	Paxos      string `json:"paxos,omitempty"`      // variant of the cluster
 	Backend    string `json:"backend"`              // of the cluster: local, up
 	Dir        string `json:"dir"`                  // absolute

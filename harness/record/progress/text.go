@@ -159,11 +159,21 @@ func resultText(r *Result, s terminal.Style) string {
 	return text
 }
 
+// WorkloadText names a set of workload parameters behind a run's other settings; "" for the
+// parameters in the scenario's file.
+func WorkloadText(set string) string {
+	if set == "" || set == "plain" {
+		return ""
+	}
+	return ", workload " + set
+}
+
 func runText(r *Run) string {
 	if r.Bench != "" {
 		return r.About + "\n"
 	}
 	setting := "contention " + r.Contention
+	setting += WorkloadText(r.Workload)
 	if r.Contention == "" {
 		setting = "Paxos " + r.Paxos
 	}

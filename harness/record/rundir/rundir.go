@@ -36,19 +36,22 @@ const (
 
 // Info is run.json.
 type Info struct {
-	Run        string        `json:"run"` // the directory's name
-	Scenario   string        `json:"scenario"`
-	About      string        `json:"about"` // the scenario in a sentence
-	Seed       uint64        `json:"seed"`
-	System     string        `json:"system"`         // core, broken/NAME
-	Sink       string        `json:"sink,omitempty"` // what takes the effects: cassandra …; "" in older runs, and of drills
-	Cluster    string        `json:"cluster"`        // local, up
-	Contention string        `json:"contention"`     // low, medium, high
-	Workers    int           `json:"workers"`
-	Clients    int           `json:"clients"` // a worker
-	Locks      int           `json:"locks"`
-	TTL        time.Duration `json:"ttl_ns"`
-	Hold       time.Duration `json:"hold_ns"`
+	Run        string `json:"run"` // the directory's name
+	Scenario   string `json:"scenario"`
+	About      string `json:"about"` // the scenario in a sentence
+	Seed       uint64 `json:"seed"`
+	System     string `json:"system"`         // core, broken/NAME
+	Sink       string `json:"sink,omitempty"` // what takes the effects: cassandra …; "" in older runs, and of drills
+	Cluster    string `json:"cluster"`        // local, up
+	Contention string `json:"contention"`     // low, medium, high
+	// Workload names the set of workload parameters; plain: those in the scenario's file.
+	// "" in older runs, and of drills.
+	Workload string        `json:"workload,omitempty"`
+	Workers  int           `json:"workers"`
+	Clients  int           `json:"clients"` // a worker
+	Locks    int           `json:"locks"`
+	TTL      time.Duration `json:"ttl_ns"`
+	Hold     time.Duration `json:"hold_ns"`
 	// Shards and JobRate (enqueued a second, by all workers) are of the job
 	// workload, which has no clients, locks and hold.
 	Shards  int     `json:"shards,omitempty"`

@@ -78,7 +78,9 @@ func (s System) Design() string {
 type Red struct {
 	Scenario   string
 	Contention string
-	Verdict    verdict.Verdict // in the rows here: none means FAIL
+	// Workload is the set of workload parameters of that run, "" for the scenario's own.
+	Workload string
+	Verdict  verdict.Verdict // in the rows here: none means FAIL
 	// Properties: at least one of them must fail (be invalid, for INVALID).
 	Properties []string
 	// Mechanism is what the explanation of such a run must name; see checker.Mechanisms.

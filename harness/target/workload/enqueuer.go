@@ -39,8 +39,9 @@ func decodePayload(b []byte) (payload, error) {
 // Limits of an enqueuer.
 const (
 	// maxEnqueuing bounds the enqueues of a worker that wait at once; what would
-	// come on top is left out, as a client that is full does.
-	maxEnqueuing = 64
+	// come on top is left out, as a client that is full does. It is more than come while
+	// nobody answers: a workload that is left out tests nothing (P14).
+	maxEnqueuing = 2048
 	// enqueueTries bounds how often a job is enqueued whose outcome is unknown.
 	enqueueTries = 4
 	// again is one in so many: enqueues of a job that is known to be there.
@@ -55,8 +56,11 @@ type enqueuer struct {
 	draw      draw
 	rng       *rand.Rand // used by run only
 
-	names names
-	done  atomic.Pointer[job.Job] // one that was acknowledged
+	names        names
+	done         atomic.Pointer[job.Job] // one that was acknowledged
+	acknowledged func(job.ID)            // is called with each such job
+	arrivals     history.Arrivals        // used by run only
+	most         int                     // enqueues that may wait at once
 }
 
 // draw draws the job with a key.
@@ -64,7 +68,8 @@ type draw func(e *enqueuer, key string) job.Job
 
 func newEnqueuer(p *process, s jobScheduler, issuer func(job.Job) (string, error), draw draw) *enqueuer {
 	return &enqueuer{
-		process: p, scheduler: s, issuer: issuer, draw: draw, names: names{prefix: p.cfg.Life + "/e"}, rng: Rand(p.cfg.Seed, p.cfg.Life+"/enqueue"),
+		process: p, scheduler: s, issuer: issuer, draw: draw, acknowledged: func(job.ID) {}, most: maxEnqueuing,
+		names: names{prefix: p.cfg.Life + "/e"}, rng: Rand(p.cfg.Seed, p.cfg.Life+"/enqueue"),
 	}
 }
 
@@ -75,6 +80,7 @@ func (e *enqueuer) run(ctx context.Context) {
 	mean := float64(time.Second) / e.cfg.Jobs.Rate
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	defer e.note()
 	begin, next := time.Now(), time.Duration(0)
 	for n := 1; ; n++ {
 		next += time.Duration(mean * e.rng.ExpFloat64())
@@ -83,7 +89,7 @@ func (e *enqueuer) run(ctx context.Context) {
 			return
 		}
 		j := e.job(n)
-		if e.names.used() == maxEnqueuing {
+		if !e.room() {
 			continue
 		}
 		proc := e.names.take()
@@ -94,6 +100,28 @@ func (e *enqueuer) run(ctx context.Context) {
 			e.enqueue(context.WithoutCancel(ctx), proc, j)
 		})
 	}
+}
+
+// room counts a job that is to be enqueued, and says whether there is room for it. What is left
+// out is noted at once, but not often, as the process may be killed.
+func (e *enqueuer) room() bool {
+	e.arrivals.Came++
+	if e.names.used() < e.most {
+		return true
+	}
+	if e.arrivals.Dropped++; e.arrivals.Dropped%noteDrops == 1 {
+		e.note()
+	}
+	return false
+}
+
+// noteDrops is one note in so many jobs that are left out.
+const noteDrops = 20
+
+// note says how many jobs came and were left out so far.
+func (e *enqueuer) note() {
+	n := e.arrivals
+	e.rec.Record(history.Event{Proc: e.cfg.Life, Type: history.Note, Op: history.NoteArrivals, Details: &history.Details{Arrivals: &n}})
 }
 
 // job draws the n-th job, or takes one that was acknowledged.
@@ -189,6 +217,7 @@ func (e *enqueuer) enqueue(ctx context.Context, proc string, j job.Job) {
 		err := e.once(ctx, proc, j)
 		if err == nil {
 			e.done.Store(&j)
+			e.acknowledged(j.ID)
 			return
 		}
 		if store.OutcomeOf(err) == store.Fail && !errors.Is(err, engine.ErrBusy) {

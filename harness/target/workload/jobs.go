@@ -33,7 +33,8 @@ type jobs struct {
 	scheduler jobScheduler
 	lanes     *lanes
 	enqueuer  *enqueuer
-	recurring *recurrence        // of a scheduler with schedules
+	recurring *recurrence // of a scheduler with schedules
+	commander *commander
 	beatDB    *cassandra.DB      // of a scheduler with heartbeats
 	stopping  context.CancelFunc // of the enqueuer
 	feed      context.Context
@@ -56,7 +57,9 @@ func (s submitter) Submit(ctx context.Context, j job.Job) (engine.Receipt, error
 	return s.jobScheduler.Submit(ctx, s.change(j))
 }
 
-func newJobs(p *process) *jobs { return &jobs{process: p, lanes: newLanes(p.cfg.Life)} }
+func newJobs(p *process) *jobs {
+	return &jobs{process: p, lanes: newLanes(p.cfg.Life), commander: newCommander(p)}
+}
 
 // feedFrom makes what enqueues, when there is a scheduler.
 func (w *jobs) feedFrom(ctx context.Context, issuer func(job.Job) (string, error), draw draw) load {
@@ -65,6 +68,7 @@ func (w *jobs) feedFrom(ctx context.Context, issuer func(job.Job) (string, error
 		to = submitter{to, w.hooks.Submit}
 	}
 	w.enqueuer = newEnqueuer(w.process, to, issuer, draw)
+	w.enqueuer.acknowledged = w.commander.enqueued
 	w.feed, w.stopping = context.WithCancel(ctx)
 	return w
 }
@@ -134,7 +138,7 @@ func (w *jobs) engineOptions(ctx context.Context) engine.Options {
 		Ownership: engine.Ownership{TTL: p.cfg.TTL, DriftBound: p.cfg.DriftBound, MarginBase: p.cfg.MarginBase, DrainTimeout: drainTimeout / 2},
 		World:     engine.World{Clock: p.leases, Wall: p.clock.Wall, Rand: Rand(p.cfg.Seed, p.cfg.Life+"/engine")},
 		Retention: engine.Retention{DedupeWindow: dedupeWindow},
-		Reports:   engine.Reports{Observer: &shardObserver{ctx: ctx, process: p, lanes: w.lanes}, Logger: p.log},
+		Reports:   engine.Reports{Observer: &shardObserver{ctx: ctx, process: p, lanes: w.lanes, dead: w.commander.died}, Logger: p.log},
 	}
 	if p.hooks.Engine != nil {
 		p.hooks.Engine(p.cfg, &o)
@@ -177,7 +181,10 @@ func (w *jobs) shardScheduler(ctx context.Context, handlers map[string]worker.Ha
 	if err != nil {
 		return err
 	}
-	w.scheduler, w.recurring = s, newRecurrence(p, s)
+	w.scheduler, w.recurring, w.commander.to = s, newRecurrence(p, s), s
+	if p.hooks.Commander != nil {
+		w.commander.to = p.hooks.Commander(s)
+	}
 	return nil
 }
 
@@ -218,6 +225,7 @@ func (w *jobs) run(ctx context.Context, ready func() error) error {
 	if w.recurring != nil {
 		wg.Go(func() { w.recurring.run(ctx, w.feed) })
 	}
+	wg.Go(func() { w.commander.run(ctx, w.feed) })
 	err := w.scheduler.Run(ctx)
 	w.stopping()
 	wg.Wait()

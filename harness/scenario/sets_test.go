@@ -1,0 +1,129 @@
+package scenario
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Every set fits the scenarios that may draw it, and changes what its file says alone.
+func TestSets(t *testing.T) {
+	t.Parallel()
+	all, err := Sets()
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d sets, %v", len(all), err)
+	}
+	drawn := map[string]int{}
+	for _, name := range Names() {
+		s, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		draws, err := s.Draws()
+		if err != nil || draws[0] != Plain {
+			t.Errorf("%s draws from %v, %v", name, draws, err)
+		}
+		for _, set := range draws[1:] {
+			drawn[set]++
+			with, err := s.With(set)
+			if err != nil {
+				t.Errorf("%s with %s: %v", name, set, err)
+			} else if with.Set() != set || s.Set() != Plain || reflect.DeepEqual(with.Workload, s.Workload) {
+				t.Errorf("%s with %s: it is %s with %+v, and was %s", name, set, with.Set(), with.Workload, s.Set())
+			}
+		}
+	}
+	for _, set := range all {
+		if drawn[set.Name] == 0 {
+			t.Errorf("no scenario draws %s", set.Name)
+		}
+	}
+}
+
+// What a set does not name keeps the scenario's value, also where it is not the default.
+func TestSetIsLaidOver(t *testing.T) {
+	t.Parallel()
+	s, err := Parse("f.yaml", []byte("name: mine\nabout: mine\nworkload: {workers: 5, ttl: 9s, jobs: {rate: 7, length: 0s, flaky: 0.5}}\n"+
+		"faults: [{fault: kill-worker, targets: [w1], at: 0s, for: 1s}]\n"+
+		"expect: {min_cycles: {medium: {before: 3}}, progress: [{fault: kill-worker, min_cycles: {medium: 5}, longest_gap: 1 ttl}]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := parseSet("w/some.yaml", []byte("name: some\nabout: x\nkind: jobs\ncycles: 0.5\nworkload: {ttl: 4s, jobs: {flaky: 0}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := s.Workload.over(set.workload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.Workers != 5 || w.TTL.D() != 4*time.Second || w.Jobs.Rate != 7 || w.Jobs.Length != 0 || w.Jobs.Flaky != 0 || w.Jobs.Slots != s.Workload.Jobs.Slots {
+		t.Errorf("%+v, %+v", w, w.Jobs)
+	}
+	if s.Workload.TTL.D() != 9*time.Second || s.Workload.Jobs.Flaky != 0.5 {
+		t.Errorf("the scenario itself was changed: %+v", s.Workload)
+	}
+	x := s.Expect.times(set.Cycles)
+	if x.MinCycles[Medium]["before"] != 2 || x.Progress[0].MinCycles[Medium] != 3 || s.Expect.MinCycles[Medium]["before"] != 3 || s.Expect.Progress[0].MinCycles[Medium] != 5 {
+		t.Errorf("half of 3 and 5 is %+v and %+v; the scenario has %+v", x.MinCycles, x.Progress, s.Expect)
+	}
+}
+
+func TestBadSets(t *testing.T) {
+	t.Parallel()
+	const good = "name: some\nabout: x\nkind: jobs\nworkload: {jobs: {rate: 9}}\n"
+	if _, err := parseSet("w/some.yaml", []byte(good)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ from, to, want string }{
+		"empty":    {good, "", "EOF"},
+		"name":     {"name: some", "name: other", "some.yaml:1: name"},
+		"no about": {"about: x\n", "", "about is missing"},
+		"kind":     {"kind: jobs", "kind: orders", `some.yaml:3: unknown kind "orders"`},
+		"key":      {"kind: jobs", "kind: jobs\nphases: {}", `some.yaml:4: unknown key "phases"`},
+		"factor":   {"kind: jobs", "kind: jobs\ncycles: 1.5", "some.yaml:4: cycles 1.5"},
+		"zero":     {"kind: jobs", "kind: jobs\ncycles: 0", "some.yaml:4: cycles 0"},
+		"nothing":  {"workload: {jobs: {rate: 9}}\n", "", "workload is missing"},
+		"scalar":   {"{jobs: {rate: 9}}", "7", "some.yaml:4: workload"},
+	} {
+		if _, err := parseSet("w/some.yaml", []byte(strings.Replace(good, c.from, c.to, 1))); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	s, err := Load("jobs-steady")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unknown := range []string{"workload: {jobs: {rat: 9}}", "workload: {worker: 2}"} {
+		set, err := parseSet("w/some.yaml", []byte(strings.Replace(good, "workload: {jobs: {rate: 9}}", unknown, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Workload.over(set.workload); err == nil || !strings.Contains(err.Error(), "line 4: unknown key") {
+			t.Errorf("%s: %v", unknown, err)
+		}
+	}
+}
+
+// A scenario may name sets that there are, of its kind, each once.
+func TestWorkloadsOfAScenario(t *testing.T) {
+	t.Parallel()
+	for workloads, want := range map[string]string{
+		"[all]": "", "[jobs-mixture]": "", "[]": "",
+		"[jobs-mixtur]":                `f.yaml:4: workloads: unknown workload "jobs-mixtur" (did you mean "jobs-mixture"?)`,
+		"[plain]":                      "f.yaml:4: workloads: plain is always one of them",
+		"[all, jobs-mixture]":          "f.yaml:4: workloads: all: each set once, or all alone",
+		"[jobs-mixture, all]":          "f.yaml:4: workloads: all: each set once, or all alone",
+		"[jobs-mixture, jobs-mixture]": "f.yaml:4: workloads: jobs-mixture: each set once",
+	} {
+		_, err := Parse("f.yaml", []byte("name: mine\nabout: mine\nworkload: {jobs: {}}\nworkloads: "+workloads+"\nexpect: {min_cycles: {medium: {before: 3}}}\n"))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", workloads, err, want)
+		}
+	}
+	_, err := Parse("f.yaml", []byte("name: mine\nabout: mine\nworkloads: [jobs-mixture]\nexpect: {min_cycles: {medium: {before: 3}}}\n"))
+	if err == nil || !strings.Contains(err.Error(), "workload jobs-mixture is one of jobs, and the scenario one of locks") {
+		t.Errorf("a scenario of locks: %v", err)
+	}
+}
