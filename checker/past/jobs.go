@@ -252,9 +252,10 @@ type JobCounts struct {
 	Redriven  int `json:"redriven"`           // from the dead letter queue
 	Hastened  int `json:"hastened,omitempty"` // brought forward while they were pending
 	Swept     int `json:"swept"`
-	Pauses    int `json:"pauses,omitempty"` // of shards
-	Fired     int `json:"fired,omitempty"`  // nominal times of schedules that got a job
-	Missed    int `json:"missed,omitempty"` // that were passed over, as they came too late
+	Pauses    int `json:"pauses,omitempty"`  // of shards
+	Fired     int `json:"fired,omitempty"`   // nominal times of schedules that got a job
+	Missed    int `json:"missed,omitempty"`  // that were passed over, as they came too late
+	Skipped   int `json:"skipped,omitempty"` // that were passed over, as the occurrence before had not ended
 	// Followed are the jobs that followed another, Stopped the sequences that ended with a
 	// failure.
 	Followed int `json:"followed,omitempty"`

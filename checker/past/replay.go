@@ -94,6 +94,7 @@ func (r *Replay) batch(w *Write) {
 	}
 	r.unfired(w, fired)
 	r.sequences(w, changes)
+	r.forgottenEnds(w, changes)
 }
 
 // bad reports a change that is against the rules.

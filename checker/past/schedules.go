@@ -13,17 +13,24 @@ import (
 type Schedule struct {
 	Shard, Key string
 	Calls      []*Op
-	spec       *history.Schedule // as first put; nil if nobody did
-	Other      bool              // somebody put it in another form
-	// By the replay: whether it is there and fires, its first nominal time, and up to
-	// where they are decided, in ms since 1970.
-	Put, Off    bool
-	first, last int64
-	sure        int            // the stretch of the shard's chain in which that is known
-	Done        map[string]int // batches that changed it, by what they did
-	Gaps        []ScheduleGap
-	by          *Write // the last of them
-	Jobs        map[int64]*Job
+	asked      []*history.Schedule // the forms in which it was asked for
+	spec       *history.Schedule   // the one that it has, before the first is put the first; nil if nobody asked
+	Other      bool                // it was put in one of several, and nothing says in which
+	// By the replay: whether it is there and fires, or was removed; the beginning of its rate,
+	// and up to where its nominal times are decided; the occurrence that has not ended (0:
+	// none), those that wait for that, and when the last one ended. Times are ms since 1970.
+	Put, Off, Removed bool
+	created, last     int64
+	Active            int64
+	Queue             []int64
+	ended             int64
+	sure              int            // the stretch of the shard's chain in which that is known
+	Done              map[string]int // batches that changed it, by what they did
+	Gaps              []ScheduleGap
+	Wrong             []ScheduleFault
+	by                *Write // the last of them
+	Jobs              map[int64]*Job
+	crons             map[string]*cron
 }
 
 // ScheduleGap is a batch that passes over nominal times without counting them as missed.
@@ -32,6 +39,20 @@ type ScheduleGap struct {
 	Before      *Write // the batch before, that changed the schedule
 	From, Until int64  // in ms since 1970
 	Count       int64
+}
+
+// Kinds of ScheduleFault.
+const (
+	Returned   = "returned"   // it fires though it was removed
+	Overlapped = "overlapped" // it fires though the occurrence before has not ended
+	SetBack    = "set-back"   // it goes back to times that were decided
+)
+
+// ScheduleFault is a batch that does to a schedule what it must not.
+type ScheduleFault struct {
+	Kind          string
+	Write, Before *Write
+	Nominal       int64 // of the occurrence that has not ended, or where it stood
 }
 
 func (x *Jobs) scheduleOf(shard, key string) *Schedule {
@@ -49,27 +70,13 @@ func (x *Jobs) command(o *Op) {
 	c := o.Invoke.Schedule()
 	s := x.scheduleOf(c.Shard, o.Invoke.Key)
 	s.Calls = append(s.Calls, o)
-	switch {
-	case c.Do != history.DoPut || c.Job == nil || c.EveryMS <= 0:
-	case s.spec == nil:
+	if c.Do != history.DoPut || c.Job == nil {
+		return
+	}
+	s.asked = append(s.asked, c)
+	if s.spec == nil {
 		s.spec = c
-	case c.EveryMS != s.spec.EveryMS || c.WindowMS != s.spec.WindowMS:
-		s.Other = true
 	}
-}
-
-// ordinal is the number of the last nominal time up to t, the first being 0.
-func (s *Schedule) ordinal(t int64) int64 {
-	n := (t - s.first) / s.spec.EveryMS
-	if (t-s.first)%s.spec.EveryMS < 0 {
-		n--
-	}
-	return n
-}
-
-// next is the n-th nominal time, from 0, of those that are not decided.
-func (s *Schedule) next(n int64) int64 {
-	return s.first + (s.ordinal(s.last)+1+n)*s.spec.EveryMS
 }
 
 // adopt gives a job that a schedule enqueues what the schedule asks for.
@@ -106,21 +113,16 @@ func (r *Replay) firedBy(changes []history.Change) map[string][]*history.Change 
 // enqueued for schedules that the batch does not fire.
 func (r *Replay) applySchedule(w *Write, c *history.Change, fired map[string][]*history.Change) {
 	s := r.a.Jobs.scheduleOf(r.l.Name, c.Schedule)
-	list := fired[c.Schedule]
-	switch {
-	case s.spec == nil:
+	if s.spec == nil {
 		r.badSchedule(s, w, "is one that nobody put")
 		return
-	case s.Other: // P12 says so
-	case s.sure == r.stretch || r.stretch == 1:
-		r.judgeStep(s, w, c, list)
 	}
-	switch c.Do {
-	case history.DoPut:
-		s.Put, s.Off, s.first = true, false, c.LastMS+1
-	case history.DoDisable:
-		s.Off = true
-	case history.DoFire:
+	list := fired[c.Schedule]
+	var d decision
+	if !s.Other && (s.sure == r.stretch || r.stretch == 1) {
+		d = r.judgeStep(s, w, c, list)
+	}
+	if c.Do == history.DoFire {
 		delete(fired, c.Schedule)
 		for _, x := range list {
 			if twin := s.Jobs[x.NominalMS]; twin != nil {
@@ -130,9 +132,54 @@ func (r *Replay) applySchedule(w *Write, c *history.Change, fired map[string][]*
 		}
 		r.a.Jobs.Counts.Fired += len(list)
 		r.a.Jobs.Counts.Missed += int(c.Missed)
+		r.a.Jobs.Counts.Skipped += int(c.Skipped)
 	}
-	s.last, s.sure, s.by = c.LastMS, r.stretch, w
+	s.step(w, c, list, d)
+	s.sure, s.by = r.stretch, w
 	s.Done[c.Do]++
+}
+
+// step takes the consequences of a batch.
+func (s *Schedule) step(w *Write, c *history.Change, list []*history.Change, d decision) {
+	wall := w.Main().Invoke.WallMS()
+	switch c.Do {
+	case history.DoPut:
+		s.put(c, wall)
+	case history.DoDisable:
+		s.Off, s.Queue = true, nil
+	case history.DoEnable:
+		s.Off = false
+	case history.DoRemove:
+		s.Put, s.Off, s.Removed, s.Active, s.Queue, s.ended = false, false, true, 0, nil, 0
+		return // it stands nowhere
+	case history.DoOver:
+		s.Active, s.ended, s.Queue = 0, c.EndedMS, d.queue
+	case history.DoFire:
+		s.Queue = d.queue
+		if n := len(list); n > 0 && s.exclusive() {
+			s.Active = list[n-1].NominalMS
+		}
+	}
+	s.last = c.LastMS
+}
+
+// put has the schedule take a form.
+func (s *Schedule) put(c *history.Change, wall int64) {
+	form, _ := s.formOf(c.Form)
+	if form == nil {
+		s.Other = s.Other || len(s.asked) > 1
+		form = s.spec
+	}
+	switch {
+	case !s.Put:
+		s.Off, s.created = false, wall
+	case !sameTiming(s.spec, form):
+		s.created = wall
+	}
+	s.Put, s.Removed, s.spec = true, false, form
+	if !s.exclusive() {
+		s.Active = 0 // nobody waits for its end
+	}
 }
 
 // readingSlack bounds by how much the two clocks of a header may be read apart on a
@@ -140,59 +187,210 @@ func (r *Replay) applySchedule(w *Write, c *history.Change, fired map[string][]*
 const readingSlack = 1000
 
 // judgeStep is the part of P12 that a batch decides: from where the schedule stood to
-// where it stands each nominal time is fired, unless it is too late for that.
-func (r *Replay) judgeStep(s *Schedule, w *Write, c *history.Change, list []*history.Change) {
-	inv := w.Main().Invoke
-	wall := inv.WallMS()
+// where it stands each nominal time is fired, unless its policies say otherwise.
+func (r *Replay) judgeStep(s *Schedule, w *Write, c *history.Change, list []*history.Change) (d decision) {
+	wall := w.Main().Invoke.WallMS()
 	if shown := r.a.shownAt(w); shown > 0 && wall > shown+readingSlack {
 		r.badSchedule(s, w, "was planned when its owner's clock showed %d; %d ms before that", wall, wall-shown)
 	}
 	switch {
-	case c.Do == history.DoPut && s.Put:
-		r.badSchedule(s, w, "is put, though it is there as it was asked for")
-	case c.Do == history.DoPut && c.LastMS+1 != wall:
-		r.badSchedule(s, w, "begins at %d, but was put at %d", c.LastMS+1, wall)
-	case c.Do != history.DoPut && (!s.Put || s.Off):
+	case c.Do == history.DoPut:
+		r.judgePut(s, w, c)
+	case s.Removed:
+		s.Wrong = append(s.Wrong, ScheduleFault{Returned, w, s.by, 0})
+		r.badSchedule(s, w, "changes, though it was removed")
+	case !s.Put, s.Off && c.Do == history.DoDisable, s.Off && c.Do == history.DoFire && !waited(s, list):
 		r.badSchedule(s, w, "changes, though it is disabled or was never put")
+	case c.Do == history.DoEnable:
+		if want := max(s.last, wall); !s.Off || c.LastMS != want {
+			r.badSchedule(s, w, "is enabled and stands at %d, but should at %d", c.LastMS, want)
+		}
+	case c.Do == history.DoRemove:
+		r.judgeUntil(s, wall)
 	case c.Do == history.DoDisable:
 		if c.LastMS != s.last {
 			r.badSchedule(s, w, "is disabled and stands at %d, but stood at %d", c.LastMS, s.last)
 		}
-		if f := r.a.JudgeUnfired(s, wall); f != nil {
-			r.a.Jobs.Found["P12"] = append(r.a.Jobs.Found["P12"], *f)
-		}
+		r.judgeUntil(s, wall)
 	case c.Do == history.DoFire:
-		r.judgeFire(s, w, c, list)
-	case c.Do != history.DoPut:
+		return r.judgeFire(s, w, c, list)
+	case c.Do == history.DoOver:
+		return r.judgeOver(s, w, c)
+	default:
 		r.badSchedule(s, w, "is changed by %q, which no schedule can be", c.Do)
+	}
+	return d
+}
+
+// waited says whether all that fires had waited for the end of another occurrence.
+func waited(s *Schedule, list []*history.Change) bool {
+	return len(list) > 0 && !slices.ContainsFunc(list, func(c *history.Change) bool { return !slices.Contains(s.Queue, c.NominalMS) })
+}
+
+func (r *Replay) judgePut(s *Schedule, w *Write, c *history.Change) {
+	wall := w.Main().Invoke.WallMS()
+	form, asked := s.formOf(c.Form)
+	switch {
+	case !asked:
+		r.badSchedule(s, w, "is put in a form that nobody asked for")
+	case form == nil: // P12 says so
+	case !s.Put && c.LastMS+1 != wall:
+		r.badSchedule(s, w, "begins at %d, but was put at %d", c.LastMS+1, wall)
+	case !s.Put:
+	case same(form, s.spec):
+		r.badSchedule(s, w, "is put, though it is there as it was asked for")
+	case sameTiming(s.spec, form) && c.LastMS != s.last:
+		r.badSchedule(s, w, "keeps its timing and stands at %d, but stood at %d", c.LastMS, s.last)
+	case !sameTiming(s.spec, form) && c.LastMS != max(s.last, wall-1):
+		r.badSchedule(s, w, "begins again at %d, but should at %d", c.LastMS+1, max(s.last, wall-1)+1)
+	default:
+		r.judgeUntil(s, wall)
 	}
 }
 
-func (r *Replay) judgeFire(s *Schedule, w *Write, c *history.Change, list []*history.Change) {
+// judgeUntil: what was due before somebody stopped or changed the schedule was fired.
+func (r *Replay) judgeUntil(s *Schedule, wall int64) {
+	if s.Off {
+		return
+	}
+	if f := r.a.JudgeUnfired(s, wall); f != nil {
+		r.a.Jobs.Found["P12"] = append(r.a.Jobs.Found["P12"], *f)
+	}
+}
+
+func (r *Replay) judgeFire(s *Schedule, w *Write, c *history.Change, list []*history.Change) decision {
 	wall := w.Main().Invoke.WallMS()
-	all := s.ordinal(c.LastMS) - s.ordinal(s.last)
+	var nominals []int64
+	queued := 0 // of those that fire, the ones that had waited
+	for _, x := range list {
+		nominals = append(nominals, x.NominalMS)
+		if slices.Contains(s.Queue, x.NominalMS) {
+			queued++
+		}
+	}
+	d := s.decide(wall, c.LastMS, nominals)
+	said := int64(len(list)-queued) + c.Missed + c.Skipped + int64(c.Waiting-(len(s.Queue)-queued)) + d.void
 	switch {
 	case c.LastMS > wall:
 		r.badSchedule(s, w, "fires up to %d, %d ms early by its owner's own clock", c.LastMS, c.LastMS-wall)
 	case c.LastMS < s.last:
+		s.Wrong = append(s.Wrong, ScheduleFault{SetBack, w, s.by, s.last})
 		r.badSchedule(s, w, "goes back from %d to %d", s.last, c.LastMS)
-	case c.Missed > 0 && wall-s.next(c.Missed-1) <= s.spec.WindowMS:
-		r.badSchedule(s, w, "misses its nominal time %d, which was late by %d ms only", s.next(c.Missed-1), wall-s.next(c.Missed-1))
-	case int64(len(list))+c.Missed != all:
-		if left := all - int64(len(list)) - c.Missed; left > 0 {
-			s.Gaps = append(s.Gaps, ScheduleGap{w, s.by, s.next(0), c.LastMS, left})
+	case c.Missed > d.missed:
+		t := s.nth(d.missed, c.LastMS)
+		r.badSchedule(s, w, "misses its nominal time %d, which was late by %d ms only", t, wall-t)
+	case d.all != said:
+		if left := d.all - said; left > 0 {
+			s.Gaps = append(s.Gaps, ScheduleGap{w, s.by, s.nth(0, c.LastMS), c.LastMS, left})
 		}
 		r.badSchedule(s, w, "has %d nominal times from %d to %d, of which it fires %d and misses %d",
-			all, s.last+1, c.LastMS, len(list), c.Missed)
-	}
-	if len(list) > 0 && wall-list[0].NominalMS > s.spec.WindowMS {
+			d.all, s.last+1, c.LastMS, len(list), c.Missed)
+	case c.Missed < d.missed && len(list) > 0:
 		r.badSchedule(s, w, "fires its nominal time %d, which was late by %d ms: more than %d are to be missed",
-			list[0].NominalMS, wall-list[0].NominalMS, s.spec.WindowMS)
+			list[0].NominalMS, wall-list[0].NominalMS, patience(s.spec))
+	default:
+		r.judgeOverlap(s, w, c, nominals, d)
 	}
-	for i, x := range list {
-		if want := s.next(c.Missed + int64(i)); x.NominalMS != want {
-			r.badSchedule(s, w, "fires a nominal time %d, but the next one is %d", x.NominalMS, want)
-			return
+	return d
+}
+
+// judgeOverlap: what fires, waits and is skipped is what the schedule's overlap policy says.
+func (r *Replay) judgeOverlap(s *Schedule, w *Write, c *history.Change, fired []int64, d decision) {
+	for i, t := range fired {
+		switch {
+		case i < len(d.fire) && d.fire[i] == t:
+			continue
+		case i >= len(d.fire):
+			active := d.active
+			if s.Active != 0 {
+				active = s.Active
+			}
+			s.Wrong = append(s.Wrong, ScheduleFault{Overlapped, w, s.by, active})
+			r.badSchedule(s, w, "fires its nominal time %d, though its occurrence of %d has not ended: its overlap policy is %s",
+				t, active, overlapOf(s.spec))
+		default:
+			r.badSchedule(s, w, "fires a nominal time %d, but the next one is %d", t, d.fire[i])
+		}
+		return
+	}
+	if c.Skipped != d.skipped || c.Waiting != len(d.queue) {
+		r.badSchedule(s, w, "skips %d nominal times and has %d wait; by its overlap policy %s it skips %d, and %d wait",
+			c.Skipped, c.Waiting, overlapOf(s.spec), d.skipped, len(d.queue))
+	}
+}
+
+// judgeOver: the occurrence for which the schedule waited has ended, and what came due until
+// then is decided.
+func (r *Replay) judgeOver(s *Schedule, w *Write, c *history.Change) decision {
+	wall := w.Main().Invoke.WallMS()
+	d := decision{queue: s.Queue}
+	if !s.Off {
+		d = s.decide(c.EndedMS, c.LastMS, nil)
+	}
+	undecided := int64(0)
+	if !s.Off && kindOf(s.spec) != kindDelay {
+		s.each(c.LastMS, c.EndedMS, s.Active, func(t int64) bool {
+			undecided = t
+			return false
+		})
+	}
+	root := s.Jobs[c.NominalMS]
+	switch end, known := r.a.endOf(root); {
+	case s.Active != c.NominalMS:
+		r.badSchedule(s, w, "waits for its occurrence of %d, and that of %d is over", s.Active, c.NominalMS)
+	case root == nil || !Ended(root.lastOf().Now.Name):
+		r.badSchedule(s, w, "takes its occurrence of %d for ended, which is not", c.NominalMS)
+	case c.EndedMS > wall, known && c.EndedMS < end-BackoffSlack:
+		r.badSchedule(s, w, "has its occurrence of %d end at %d; the batch was planned at %d, and its run finished at %d",
+			c.NominalMS, c.EndedMS, wall, end)
+	case undecided != 0, c.Missed != d.missed, c.Skipped != d.skipped, c.Waiting != len(d.queue):
+		r.badSchedule(s, w, "misses %d and skips %d nominal times while its occurrence of %d had not ended, and %d wait; by its policies "+
+			"it misses %d and skips %d, and %d wait", c.Missed, c.Skipped, c.NominalMS, c.Waiting, d.missed, d.skipped, len(d.queue))
+	}
+	return d
+}
+
+// lastOf is the last job of a job's sequence so far.
+func (j *Job) lastOf() *Job {
+	for j.next != nil {
+		j = j.next
+	}
+	return j
+}
+
+// endOf is when the last run of an occurrence finished, by the wall clock of its worker, in ms
+// since 1970.
+func (a *Past) endOf(root *Job) (end int64, known bool) {
+	if root == nil {
+		return 0, false
+	}
+	j := root.lastOf()
+	f := j.Finishes[j.Now.Run]
+	if f == nil {
+		return 0, false
+	}
+	lead, known := a.wallLead(history.Life(f.Proc))
+	return f.TS/1e6 + lead, known
+}
+
+// forgottenEnds: a schedule that waits for an occurrence is told when that ends, by the same
+// batch, or it would wait for ever.
+func (r *Replay) forgottenEnds(w *Write, changes []history.Change) {
+	for c := range Each(changes) {
+		if c.Job == "" {
+			continue
+		}
+		root := r.a.Jobs.of(r.l.Name, c.Job)
+		for root.After != nil {
+			root = root.After
+		}
+		s := root.Schedule
+		if s == nil || s.Other || s.Active == 0 || s.sure != r.stretch || s.Jobs[s.Active] != root {
+			continue
+		}
+		if last := root.lastOf(); last.ID == c.Job && Ended(last.Now.Name) {
+			r.badSchedule(s, w, "goes on to wait for its occurrence of %d, which has ended with job %s", s.Active, c.Job)
+			s.Active = 0
 		}
 	}
 }
@@ -232,17 +430,21 @@ func (a *Past) shownAt(w *Write) int64 {
 	return right + offset
 }
 
-// judgeLeft: when a schedule ends, or the run does, its next nominal time has not been
+// JudgeUnfired: when a schedule ends, or the run does, its next nominal time has not been
 // due for longer than a takeover takes.
 func (a *Past) JudgeUnfired(s *Schedule, end int64) *Finding {
 	l := a.RowOf[s.Shard]
-	late := end - s.next(0)
-	if a.wallsSet() || late*1e6 <= a.TakeoverBound(l.ClockSlack()) {
+	late := int64(0)
+	s.each(s.last, end-a.TakeoverBound(l.ClockSlack())/1e6-1, s.Active, func(t int64) bool {
+		late = t
+		return false
+	})
+	if a.wallsSet() || late == 0 {
 		return nil
 	}
 	return &Finding{s.Key,
 		fmt.Sprintf("the nominal time %d of schedule %s was never fired, and it was %d ms ago when the schedule or the run ended",
-			s.next(0), s.Key, late), Events(&s.by.Main().Op)}
+			late, s.Key, end-late), Events(&s.by.Main().Op)}
 }
 
 // wallsSet says whether a fault set any wall clock.
@@ -252,82 +454,6 @@ func (a *Past) wallsSet() bool {
 			if n.Clock().OffsetMS != 0 {
 				return true
 			}
-		}
-	}
-	return false
-}
-
-// Pause is a batch that paused or resumed a shard.
-type Pause struct {
-	w       *Write
-	on      bool
-	stretch int // of the chain, in which it is known
-}
-
-// Pauses reports whether a change is of the whole shard.
-func Pauses(c *history.Change) bool { return c.Do == history.DoPause || c.Do == history.DoResume }
-
-// paused is the pause that lasts, or nil.
-func (r *Replay) paused() *Pause {
-	if n := len(r.Pauses); n > 0 && r.Pauses[n-1].on && (r.stretch == 1 || r.Pauses[n-1].stretch == r.stretch) {
-		return &r.Pauses[n-1]
-	}
-	return nil
-}
-
-// pause applies what a batch does to its shard, before all else that it does: a claim
-// may ride with the end of a pause, not with its beginning.
-func (r *Replay) pause(w *Write) {
-	changes := w.Main().Invoke.Changes()
-	for c := range Each(changes) {
-		if !Pauses(c) {
-			continue
-		}
-		on := c.Do == history.DoPause
-		if r.stretch == 1 && on == (r.paused() != nil) {
-			m := w.Main()
-			r.a.Jobs.add("P2", r.l.Name, Events(&m.Op), "the %s of %s by %s to %s does %q to it, though it was so before",
-				m.Kind(), r.l.Name, m.Invoke.Proc, r.l.Text(w.To), c.Do)
-		}
-		if on {
-			r.a.Jobs.Counts.Pauses++
-		}
-		r.Pauses = append(r.Pauses, Pause{w, on, r.stretch})
-	}
-}
-
-// judgePaused is the part of P12 that a pause asks for: nothing is claimed while it lasts.
-func (r *Replay) judgePaused(j *Job, w *Write, c *history.Change) {
-	if p := r.paused(); p != nil && c.Do == history.DoClaim {
-		r.bad("P12", j, w, "claims it as run %d, though %s was paused by %s", c.Run, r.l.Name, r.l.Text(p.w.To))
-	}
-}
-
-// ResumedAt is when the last pause of a job's shard was over, in ns, 0 if there was none,
-// and whether one lasts to the end.
-func (a *Past) ResumedAt(j *Job) (ts int64, lasts bool) {
-	l := a.RowOf[j.Shard]
-	if l == nil || l.Replayed == nil || len(l.Replayed.Pauses) == 0 {
-		return 0, false
-	}
-	last := l.Replayed.Pauses[len(l.Replayed.Pauses)-1]
-	return last.w.Latest, last.on
-}
-
-// PausedDuring reports whether a job's shard was paused at some time within a span.
-func (a *Past) PausedDuring(j *Job, from, to int64) bool {
-	l := a.RowOf[j.Shard]
-	if l == nil || l.Replayed == nil {
-		return false
-	}
-	all := l.Replayed.Pauses
-	for i, p := range all {
-		over := to
-		if k := slices.IndexFunc(all[i:], func(q Pause) bool { return !q.on }); k >= 0 {
-			over = all[i+k].w.Latest
-		}
-		if p.on && p.w.Main().Invoke.TS <= to && over >= from {
-			return true
 		}
 	}
 	return false

@@ -22,6 +22,7 @@ func init() {
 		completeRecord: true,
 		rules: []rule{
 			{find: (*Inquiry).scheduleGaps},
+			{find: (*Inquiry).scheduleFaults},
 			{find: (*Inquiry).jobTimes},
 			{find: (*Inquiry).earlyRetries},
 			{find: (*Inquiry).overruns},
@@ -33,6 +34,10 @@ func init() {
 			{id: "schedule-counted-anew",
 				Statement: "a process that takes a shard over counts the times of its schedules from then on: those that came before are " +
 					"forgotten"},
+			{id: "schedule-set-back", Statement: "the next time of a schedule is counted from what its owner's clock shows, not from the " +
+				"last one: when that clock is behind, times come again"},
+			{id: "removal-in-memory", Statement: "a schedule that was removed comes back with another owner: only one knew of its removal"},
+			{id: "overlap-not-kept", Statement: "an occurrence of a schedule begins before the one before it has ended, though its schedule forbids that"},
 			{id: "backoff-ignored", Statement: "a job whose run failed is tried again before its backoff is over"},
 			{id: "run-not-ended", Statement: "a run goes on for longer than its job may: nobody ends it"},
 			{id: "fires-by-a-fast-clock", Statement: "jobs fire by a clock that runs ahead of their worker's own"},

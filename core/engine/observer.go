@@ -60,6 +60,10 @@ type Change struct {
 	Last            int64
 	Missed, Skipped int64
 	Waiting         int
+	// Ended is when the occurrence ended (StepOver), in ms since 1970, and Definition what is
+	// put, as its row has it (StepPut).
+	Ended      int64
+	Definition string
 }
 
 // changes tells what a plan's batch does.
@@ -113,10 +117,13 @@ func (i *intent) scheduleChange() Change {
 		if c.Kind == StepTrigger {
 			c.Occurrence = job.Occurrence{Schedule: i.r.name(), Nominal: i.wall, Trigger: i.command.Trigger}
 		}
+		if c.Kind == StepPut {
+			c.Definition = string(i.r.body)
+		}
 	case i.kind == doFire:
 		c.Kind = StepFire
 	default:
-		c.Occurrence = i.r.state.Active
+		c.Occurrence, c.Ended = i.r.state.Active, i.step.State.Ended
 	}
 	c.Last, c.Missed, c.Skipped, c.Waiting = i.step.State.Last, i.step.Missed, i.step.Skipped, len(i.step.State.Queue)
 	return c

@@ -54,7 +54,7 @@ func suitsLockPerJob(s *scenario.Spec, sys system.System) error {
 		return fmt.Errorf("%s: it runs two versions of the core, so system %s cannot be run by it", s.Name, sys.Name)
 	case !k.Jobs:
 		return fmt.Errorf("%s: it has no jobs, and system %s runs nothing else: take one of jobs-…", s.Name, sys.Name)
-	case s.Workload.Jobs.Every > 0:
+	case s.Workload.Jobs.Every > 0 || len(s.Workload.Jobs.Schedules) > 0:
 		return fmt.Errorf("%s: it has recurring schedules, and system %s has none", s.Name, sys.Name)
 	case s.Workload.Jobs.Commands != nil:
 		return fmt.Errorf("%s: commands are given on its jobs (workload %s), and system %s takes none", s.Name, s.Set(), sys.Name)

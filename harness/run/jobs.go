@@ -27,8 +27,13 @@ import (
 func (r *runner) jobs() *workload.Jobs {
 	w := r.plan.Spec.Workload
 	j := w.Jobs
+	var schedules []workload.Recurring
+	for _, s := range j.Schedules {
+		schedules = append(schedules, s.Of())
+	}
 	return &workload.Jobs{
-		Queue: r.plan.Queue, Shards: w.Shards(), Workers: w.Workers, Rate: j.Rate / float64(w.Workers),
+		Schedules: schedules,
+		Queue:     r.plan.Queue, Shards: w.Shards(), Workers: w.Workers, Rate: j.Rate / float64(w.Workers),
 		Steps: j.Steps, Length: j.Length.D(), Flaky: j.Flaky, Poison: j.Poison, Ahead: j.Ahead.D(), Storm: j.Storm.D(), Every: j.Every.D(),
 		Window: j.Window.D(), Sequence: j.Sequence,
 		MaxAttempts: j.MaxAttempts, RetryBase: j.Retry.D(), Slots: j.Slots, Commands: commandsOf(j.Commands, w.Workers),

@@ -128,6 +128,9 @@ func (j *Jobs) check() error {
 	case !part(j.Flaky) || !part(j.Poison) || j.Flaky+j.Poison > 1:
 		return fmt.Errorf("flaky %v and poison %v: parts of the jobs, together at most 1", j.Flaky, j.Poison)
 	}
+	if err := j.checkSchedules(); err != nil {
+		return err
+	}
 	return j.Commands.check()
 }
 
@@ -159,8 +162,8 @@ func (w Workload) checkOrders() error {
 	switch o := j.Orders; {
 	case o.Items < 1 || o.Items > 1000 || o.Stock < 1:
 		return fmt.Errorf("orders: items %d (1 to 1000) and stock %d (at least 1) are out of range", o.Items, o.Stock)
-	case j.Every > 0 || j.Sequence > 0 || j.Storm > 0 || j.Ahead > 0 || j.Flaky > 0 || j.Poison > 0 || j.Commands != nil:
-		return errors.New("orders: every, sequence, storm, ahead, flaky, poison and commands are of other jobs")
+	case j.Every > 0 || len(j.Schedules) > 0 || j.Sequence > 0 || j.Storm > 0 || j.Ahead > 0 || j.Flaky > 0 || j.Poison > 0 || j.Commands != nil:
+		return errors.New("orders: every, schedules, sequence, storm, ahead, flaky, poison and commands are of other jobs")
 	case w.Sink != ordersSink:
 		return fmt.Errorf("orders: the sink %s cannot change the shop's tables with an effect: it must be %s", w.Sink, ordersSink)
 	}
@@ -185,6 +188,9 @@ func jobLoad(w Workload) string {
 		if d.of > 0 {
 			out = append(out, fmt.Sprintf(d.format, d.of.D()))
 		}
+	}
+	if n := len(j.Schedules); n > 0 {
+		out = append(out, fmt.Sprintf("%d recurring schedules", n))
 	}
 	if j.Commands != nil {
 		out = append(out, "commands on jobs and shards")

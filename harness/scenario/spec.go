@@ -157,22 +157,23 @@ type Workload struct {
 
 // Jobs describes the job workload: every worker is a scheduler that enqueues too.
 type Jobs struct {
-	Rate        float64   `yaml:"rate"`               // jobs enqueued a second, by all workers, whatever the answers; default 60
-	Steps       int       `yaml:"steps"`              // effects a job; default 1
-	Length      Duration  `yaml:"length"`             // mean time that a run takes; default 20ms
-	Flaky       float64   `yaml:"flaky"`              // part of the jobs whose first run fails
-	Poison      float64   `yaml:"poison"`             // part of the jobs whose every run fails
-	Ahead       Duration  `yaml:"ahead"`              // jobs are due up to so far ahead; 0: at once
-	Storm       Duration  `yaml:"storm"`              // jobs are due at its next multiple on the wall clock, all at once; not with ahead
-	Every       Duration  `yaml:"every"`              // each shard has a recurring schedule that fires so often; 0: none
-	Window      Duration  `yaml:"window"`             // how late an occurrence of it may be and still fires; default 1h: none is missed
-	Sequence    int       `yaml:"sequence"`           // jobs that follow each; every other sequence goes on when one of them fails
-	Commands    *Commands `yaml:"commands,omitempty"` // what is asked for of jobs and shards beside; default: nothing
-	Orders      *Orders   `yaml:"orders"`             // the jobs are a shop's orders; rate is of orders, and steps to sequence mean nothing
-	MaxAttempts int       `yaml:"max_attempts"`       // default 8
-	Retry       Duration  `yaml:"retry"`              // wait after the first failed run, doubling up to four times as long; default 500ms
-	Slots       int       `yaml:"slots"`              // runs at once in a worker; default 32
-	Drain       Duration  `yaml:"drain"`              // bound on the time to the end of all jobs, when the enqueuing is over; default 60s
+	Rate        float64     `yaml:"rate"`                // jobs enqueued a second, by all workers, whatever the answers; default 60
+	Steps       int         `yaml:"steps"`               // effects a job; default 1
+	Length      Duration    `yaml:"length"`              // mean time that a run takes; default 20ms
+	Flaky       float64     `yaml:"flaky"`               // part of the jobs whose first run fails
+	Poison      float64     `yaml:"poison"`              // part of the jobs whose every run fails
+	Ahead       Duration    `yaml:"ahead"`               // jobs are due up to so far ahead; 0: at once
+	Storm       Duration    `yaml:"storm"`               // jobs are due at its next multiple on the wall clock, all at once; not with ahead
+	Every       Duration    `yaml:"every"`               // each shard has a recurring schedule that fires so often; 0: none
+	Window      Duration    `yaml:"window"`              // how late an occurrence of it may be and still fires; default 1h: none is missed
+	Schedules   []Recurring `yaml:"schedules,omitempty"` // recurring schedules beside those of every, each in the shard of its key
+	Sequence    int         `yaml:"sequence"`            // jobs that follow each; every other sequence goes on when one of them fails
+	Commands    *Commands   `yaml:"commands,omitempty"`  // what is asked for of jobs and shards beside; default: nothing
+	Orders      *Orders     `yaml:"orders"`              // the jobs are a shop's orders; rate is of orders, and steps to sequence mean nothing
+	MaxAttempts int         `yaml:"max_attempts"`        // default 8
+	Retry       Duration    `yaml:"retry"`               // wait after the first failed run, doubling up to four times as long; default 500ms
+	Slots       int         `yaml:"slots"`               // runs at once in a worker; default 32
+	Drain       Duration    `yaml:"drain"`               // bound on the time to the end of all jobs, when the enqueuing is over; default 60s
 }
 
 // Commands say how often each of the product's commands is given, per second by all workers;

@@ -54,6 +54,7 @@ var (
 	defaultPhases = Phases{
 		Warmup: Duration(3 * time.Second), Before: Duration(6 * time.Second), Fault: Duration(8 * time.Second), Recover: Duration(6 * time.Second),
 	}
+	defaultPace  = Duration(4 * time.Second)
 	defaultSwarm = Swarm{For: Duration(40 * time.Second)}
 )
 
@@ -69,6 +70,18 @@ func (j *Jobs) UnmarshalYAML(n *yaml.Node) error {
 	type plain Jobs
 	*j = defaultJobs
 	return Decode(n, (*plain)(j))
+}
+
+// UnmarshalYAML is as Workload's.
+func (r *Recurring) UnmarshalYAML(n *yaml.Node) error {
+	type plain Recurring
+	if err := Decode(n, (*plain)(r)); err != nil {
+		return err
+	}
+	if r.Upset != "" && r.Pace == 0 {
+		r.Pace = defaultPace
+	}
+	return nil
 }
 
 // UnmarshalYAML is as Workload's.

@@ -44,7 +44,8 @@ const OpEnqueue Op = "enqueue"
 // by plain writes: one change, with all that is written for it. Key is the job's lock.
 const OpUpdate Op = "update"
 
-// OpSchedule is a client's whole call that puts or disables a recurring schedule.
+// OpSchedule is a client's whole call that puts, disables, enables or removes a recurring
+// schedule.
 const OpSchedule Op = "schedule"
 
 // OpCommand is a client's whole call that cancels, redrives or hastens a job, or pauses or

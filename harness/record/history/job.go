@@ -20,6 +20,9 @@ const (
 	DoPut     = "put"     // creates it
 	DoFire    = "fire"    // decides nominal times up to LastMS; the same batch enqueues their jobs
 	DoDisable = "disable" // it fires no more
+	DoEnable  = "enable"  // it fires again, what comes from now on
+	DoRemove  = "remove"  // forgets it
+	DoOver    = "over"    // the occurrence for whose end it waits has ended
 )
 
 // What a Change does to its shard.
@@ -36,8 +39,9 @@ type Change struct {
 	// of a job: enqueue (to pending), claim (to running, as run, its attempt-th), complete,
 	// retry (to pending: its run failed), rescue (to pending: its run's owner lost the shard),
 	// dlq, cancel, abandon, redrive (dlq to pending, attempts at 0), hasten (due at once),
-	// sweep (forgotten); of a schedule: put, fire, disable; of the shard: pause, resume
-	Do string `json:"do" of:"enqueue claim complete retry rescue dlq cancel abandon redrive hasten sweep put fire disable pause resume"`
+	// sweep (forgotten); of a schedule: put, fire, disable, enable, remove, over (the occurrence
+	// that it waits for has ended); of the shard: pause, resume
+	Do string `json:"do" of:"enqueue claim complete retry rescue dlq cancel abandon redrive hasten sweep put fire disable enable remove over pause resume"`
 	// the run that is claimed or has ended; of a job that ends or is hastened while it is
 	// pending its last
 	Run int64 `json:"run,omitempty" is:"count"`
@@ -56,20 +60,44 @@ type Change struct {
 	LastMS int64 `json:"last_ms,omitempty" is:"date"`
 	// how many of them, the first ones, are passed over
 	Missed int64 `json:"missed,omitempty" is:"date"`
+	// how many of them are passed over as an occurrence before has not ended
+	Skipped int64 `json:"skipped,omitempty" is:"date"`
+	// how many occurrences wait for the end of another one after the batch
+	Waiting int `json:"waiting,omitempty" is:"span"`
+	// when the occurrence that is over had ended, by the wall clock of its owner
+	EndedMS int64 `json:"ended_ms,omitempty" is:"date"`
+	// which form of the schedule is put: a digest of its definition
+	Form string `json:"form,omitempty" is:"name"`
 }
 
-// Schedule is what is asked for of a recurring schedule: to fire at a fixed rate from
-// when it is put, whatever became of the occurrences before.
+// Schedule is what is asked for of a recurring schedule. What is not there nobody says: a
+// schedule without a kind fires at a fixed rate from when it is put, whatever became of the
+// occurrences before, and all that are late by less than its window.
 type Schedule struct {
 	// its queue
 	Queue string `json:"queue" is:"name"`
 	// the key of its shard
 	Shard string `json:"shard" is:"name"`
 	// what is asked for
-	Do string `json:"do" of:"put disable"`
-	// the distance of nominal times, from the instant of the put on
+	Do string `json:"do" of:"put disable enable remove"`
+	// how it finds its nominal times: by a cron expression, at a distance from each other from
+	// the instant of the put on, or at one from the end of the occurrence before
+	Kind string `json:"kind,omitempty" of:"cron fixed_rate fixed_delay"`
+	// the cron expression
+	Cron string `json:"cron,omitempty" is:"name"`
+	// the IANA name of its time zone
+	Zone string `json:"zone,omitempty" is:"name"`
+	// what becomes of a nominal time that comes before the occurrence before it has ended
+	Overlap string `json:"overlap,omitempty" of:"allow skip queue"`
+	// what becomes of nominal times that are late by more than the grace
+	Misfire string `json:"misfire,omitempty" of:"skip once all"`
+	// how late is still in time
+	GraceMS int64 `json:"grace_ms,omitempty" is:"span"`
+	// a digest of the definition
+	Form string `json:"form,omitempty" is:"name"`
+	// the distance of nominal times
 	EveryMS int64 `json:"every_ms,omitempty" is:"span"`
-	// by how much one may be late and still fires
+	// by how much one may be late and still fires, if its misfire policy is all
 	WindowMS int64 `json:"window_ms,omitempty" is:"span"`
 	// what each nominal time's job is
 	Job *Job `json:"job,omitempty"`

@@ -45,7 +45,9 @@ type Config struct {
 	Hold time.Duration
 	// Shards is how many shards of jobs there are instead of locks, and PlantJobs the
 	// same for what runs them.
-	Shards    int
+	Shards int
+	// Recurring are schedules beside them.
+	Recurring []workload.Recurring
 	PlantJobs func(shards store.Shards, ttl time.Duration) (store.Shards, workload.Hooks)
 }
 

@@ -141,6 +141,25 @@ var jobVariants = []System{
 		Red:   &Red{Scenario: "jobs-clock-jump", Contention: "medium", Properties: []string{"P12"}, Mechanism: "fires-by-a-fast-clock"},
 	},
 	{
+		Name: "jobs-cron-by-clock", Chapter: inJobs,
+		About: "an owner counts the next time of its schedules from what its clock shows, not from the last time that was fired",
+		Note:  "as it takes their shard over",
+		Seen:  "`next = cron.Next(time.Now())`: a clock that is set back fires again, one that is set ahead leaves times out",
+		Red:   &Red{Scenario: "jobs-clock-jump", Contention: "medium", Properties: []string{"P12"}, Mechanism: "schedule-set-back"},
+	},
+	{
+		Name: "jobs-removed-returns", Chapter: inJobs,
+		About: "a schedule is removed from its owner's memory and not from the shard: it comes back with the next owner",
+		Seen:  "a job that is deleted from the running scheduler and reloaded from its store at the next start",
+		Red:   &Red{Scenario: "jobs-recurring", Contention: "medium", Properties: []string{"P12"}, Mechanism: "removal-in-memory"},
+	},
+	{
+		Name: "jobs-overlap-in-memory", Chapter: inJobs,
+		About: "which occurrence of a schedule has not ended is known to its owner only: after a takeover the next one begins beside it",
+		Seen:  "`ConcurrencyPolicy: Forbid` by a flag in the process; a restart runs two at once",
+		Red:   &Red{Scenario: "jobs-recurring", Contention: "medium", Properties: []string{"P12"}, Mechanism: "overlap-not-kept"},
+	},
+	{
 		Name: "jobs-awake-deadline", Chapter: inJobs,
 		About: "shards are trusted by a clock that stands still while the machine sleeps",
 		Seen:  "`time.Since` for leases: CLOCK_MONOTONIC stops in suspend",

@@ -91,6 +91,8 @@ type Jobs struct {
 	// Window is how late one of them may be and still fires.
 	Every  time.Duration `json:"every_ns,omitempty"`
 	Window time.Duration `json:"window_ns,omitempty"`
+	// Schedules are recurring schedules beside those.
+	Schedules []Recurring `json:"schedules,omitempty"`
 	// Orders: the jobs are those of a shop, and Steps, Length, Flaky and Poison mean nothing.
 	Orders *Orders `json:"orders,omitempty"`
 	// Commands are given on jobs and shards beside; nil: none.

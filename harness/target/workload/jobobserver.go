@@ -59,6 +59,9 @@ var changeNames = map[engine.StepKind]string{
 	engine.StepPut:      history.DoPut,
 	engine.StepFire:     history.DoFire,
 	engine.StepDisable:  history.DoDisable,
+	engine.StepEnable:   history.DoEnable,
+	engine.StepRemove:   history.DoRemove,
+	engine.StepOver:     history.DoOver,
 }
 
 // changePoints are reached before a batch with such a change is sent.
@@ -109,10 +112,16 @@ func (o *shardObserver) Begin(op engine.Op) engine.Span {
 func change(c engine.Change) history.Change {
 	out := history.Change{
 		Job: string(c.Job), Do: changeNames[c.Kind], Run: int64(c.Run), Attempt: c.Attempt, DueMS: c.Due, After: string(c.After),
-		LastMS: c.Last, Missed: c.Missed,
+		LastMS: c.Last, Missed: c.Missed, Skipped: c.Skipped, Waiting: c.Waiting, Form: formOf(c.Definition),
+	}
+	if c.Kind == engine.StepOver {
+		out.EndedMS = c.Ended
 	}
 	if c.After == "" {
-		out.Schedule, out.NominalMS = c.Occurrence.Schedule, c.Occurrence.Nominal
+		out.Schedule = c.Occurrence.Schedule
+		if c.Job != "" || c.Kind == engine.StepOver {
+			out.NominalMS = c.Occurrence.Nominal
+		}
 	}
 	return out
 }

@@ -99,8 +99,8 @@ func loadOrders(ctx context.Context, p *process) (load, error) {
 	return w.feedFrom(ctx, shardIssuer, p.cfg.Jobs.Orders.draw), nil
 }
 
-// Schedule is the job workload of one worker likewise, without schedules and without links
-// to other workers: it enqueues until feed ends and runs jobs until ctx does. Of hooks it
+// Schedule is the job workload of one worker likewise, without links to other
+// workers, so that only a shard's owner takes commands on its schedules: it enqueues until feed ends and runs jobs until ctx does. Of hooks it
 // has Engine.
 func Schedule(ctx, feed context.Context, cfg Config, rec Recorder, base clock.Clock, shards store.Shards, effects sink.Sink,
 	hooks Hooks, log *slog.Logger) error {
@@ -116,7 +116,7 @@ func Schedule(ctx, feed context.Context, cfg Config, rec Recorder, base clock.Cl
 	if err != nil {
 		return err
 	}
-	w.scheduler = e
+	w.scheduler, w.recurring = e, newRecurrence(p, e)
 	l := w.feedFrom(ctx, shardIssuer, drawEffects)
 	defer context.AfterFunc(feed, l.drain)()
 	err = l.run(ctx, ready)

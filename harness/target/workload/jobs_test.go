@@ -202,7 +202,7 @@ func TestScheduleAsked(t *testing.T) {
 	if s.Grace > s.Window || s.Window != j.Window {
 		t.Errorf("its grace is %s, its window %s", s.Grace, s.Window)
 	}
-	a := j.asked(engine.PutSchedule, key)
+	a := j.asked(engine.PutSchedule, j.definition(key))
 	if a.Do != history.DoPut || a.Shard != "shard/q/3" || a.EveryMS != 1000 || a.WindowMS != 10_000 {
 		t.Errorf("it is asked for %+v", a)
 	}
@@ -212,11 +212,14 @@ func TestScheduleAsked(t *testing.T) {
 	if !slices.Equal(a.Job.Steps, []string{"s1", "s2"}) || a.Job.MaxAttempts != made.MaxAttempts || a.Job.Kind != made.Kind {
 		t.Errorf("its jobs are %+v, and the history says %+v", made, a.Job)
 	}
+	if body, err := s.Encode(); err != nil || a.Form == "" || a.Form != formOf(string(body)) {
+		t.Errorf("its form is %s, and that of its row %s, %v", a.Form, formOf(string(body)), err)
+	}
 	next, ok := made.Next(job.Completed, j.Shards)
 	if len(a.Job.Then) != 2 || !ok || !slices.Equal(a.Job.Then[0].Steps, []string{"s1", "s2"}) || a.Job.Then[0].Resource+string(next.ID) != worker.Resource(next) {
 		t.Errorf("what follows is %+v, and the history says %+v", next, a.Job.Then)
 	}
-	if d := j.asked(engine.DisableSchedule, key); d.Do != history.DoDisable || d.Job != nil || d.Shard != a.Shard {
+	if d := j.asked(engine.DisableSchedule, j.definition(key)); d.Do != history.DoDisable || d.Job != nil || d.Shard != a.Shard {
 		t.Errorf("to disable it is %+v", d)
 	}
 }
@@ -230,8 +233,13 @@ func TestScheduleChanges(t *testing.T) {
 		in   engine.Change
 		want history.Change
 	}{
-		"fire":         {engine.Change{Kind: engine.StepFire, Occurrence: job.Occurrence{Schedule: "k"}, Last: 5000, Missed: 2}, history.Change{Do: history.DoFire, Schedule: "k", LastMS: 5000, Missed: 2}},
-		"its job":      {engine.Change{Kind: engine.StepEnqueue, Job: "0-a", Due: 5000, Occurrence: o}, history.Change{Job: "0-a", Do: history.DoEnqueue, DueMS: 5000, Schedule: "k", NominalMS: 5000}},
+		"fire":    {engine.Change{Kind: engine.StepFire, Occurrence: job.Occurrence{Schedule: "k"}, Last: 5000, Missed: 2}, history.Change{Do: history.DoFire, Schedule: "k", LastMS: 5000, Missed: 2}},
+		"its job": {engine.Change{Kind: engine.StepEnqueue, Job: "0-a", Due: 5000, Occurrence: o}, history.Change{Job: "0-a", Do: history.DoEnqueue, DueMS: 5000, Schedule: "k", NominalMS: 5000}},
+		"over": {engine.Change{Kind: engine.StepOver, Occurrence: o, Last: 6000, Skipped: 1, Waiting: 3, Ended: 6100},
+			history.Change{Do: history.DoOver, Schedule: "k", NominalMS: 5000, LastMS: 6000, Skipped: 1, Waiting: 3, EndedMS: 6100}},
+		"put": {engine.Change{Kind: engine.StepPut, Occurrence: job.Occurrence{Schedule: "k"}, Last: 5000, Definition: "{}"},
+			history.Change{Do: history.DoPut, Schedule: "k", LastMS: 5000, Form: formOf("{}")}},
+		"remove":       {engine.Change{Kind: engine.StepRemove, Occurrence: job.Occurrence{Schedule: "k"}}, history.Change{Do: history.DoRemove, Schedule: "k"}},
 		"what follows": {engine.Change{Kind: engine.StepEnqueue, Job: "0-b", Due: 7, After: "0-a", Occurrence: o}, history.Change{Job: "0-b", Do: history.DoEnqueue, DueMS: 7, After: "0-a"}},
 	} {
 		if got := change(c.in); got != c.want {

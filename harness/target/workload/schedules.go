@@ -2,43 +2,131 @@ package workload
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/schedule"
-	"fencepost/core/scheduler"
 	"fencepost/core/store"
 	"fencepost/harness/record/history"
 )
 
-// recurrence puts a recurring schedule into each shard, which fires at a fixed rate
-// whatever became of the occurrences before, and disables them when the run drains.
-// Every worker does, as each command may be repeated: so a killed one leaves nothing
-// undone.
+// Recurring is a recurring schedule of the workload: a definition, and what is done to it while
+// it fires.
+type Recurring struct {
+	Key     string           `json:"key"`
+	Kind    schedule.Kind    `json:"kind"`
+	Every   time.Duration    `json:"every_ns,omitempty"`
+	Cron    string           `json:"cron,omitempty"`
+	Zone    string           `json:"zone,omitempty"`
+	Overlap schedule.Overlap `json:"overlap,omitempty"`
+	Misfire schedule.Misfire `json:"misfire,omitempty"`
+	Grace   time.Duration    `json:"grace_ns,omitempty"`
+	Window  time.Duration    `json:"window_ns,omitempty"`
+	// Length is how long each of its jobs takes; 0: as long as the other jobs of the run.
+	Length time.Duration `json:"length_ns,omitempty"`
+	// Upset is what one worker does to it, and then undoes, each Pace; "" for nothing.
+	Upset Upset         `json:"upset,omitempty"`
+	Pace  time.Duration `json:"pace_ns,omitempty"`
+}
+
+// Upset is what is done to a schedule while it fires.
+type Upset string
+
+// The upsets.
+const (
+	UpsetChange  Upset = "change"  // it is put with another timing, and as it was again
+	UpsetDisable Upset = "disable" // and enabled
+	UpsetRemove  Upset = "remove"  // and put again
+)
+
+// Upsets are all of them.
+var Upsets = []Upset{UpsetChange, UpsetDisable, UpsetRemove}
+
+// otherCron is the expression of a changed schedule, and otherEvery by how much its distance grows.
+const (
+	otherCron  = "*/3 * * * * *"
+	otherEvery = time.Second
+)
+
+// Definition is what is put, for a job.
+func (r Recurring) Definition(queue string, first job.Job) schedule.Definition {
+	return schedule.Definition{
+		Queue: queue, Key: r.Key, Timing: schedule.Timing{Kind: r.Kind, Every: r.Every, Cron: r.Cron, Zone: r.Zone},
+		Misfire: r.Misfire, Window: r.Window, Grace: r.Grace, Overlap: r.Overlap, Job: first,
+	}
+}
+
+// changed is the definition with another timing.
+func changed(d schedule.Definition) schedule.Definition {
+	if d.Kind == schedule.Cron {
+		d.Cron = otherCron
+	} else {
+		d.Every += otherEvery
+	}
+	return d
+}
+
+// recurrence puts recurring schedules, and disables them when the run drains: one into each
+// shard, which fires at a fixed rate whatever became of the occurrences before, and those that
+// the workload lists. Every worker does, as each command may be repeated: so a killed one leaves
+// nothing undone.
 type recurrence struct {
 	*process
-	scheduler *scheduler.Scheduler
+	scheduler recurring
 	names     names
 }
 
-func newRecurrence(p *process, s *scheduler.Scheduler) *recurrence {
+// recurring takes commands on schedules.
+type recurring interface {
+	Schedule(ctx context.Context, c engine.ScheduleCommand) (engine.Receipt, error)
+}
+
+func newRecurrence(p *process, s recurring) *recurrence {
 	return &recurrence{process: p, scheduler: s, names: names{prefix: p.cfg.Life + "/s"}}
 }
 
 // definition is the same for every worker and life, so that it is put once.
 func (j *Jobs) definition(key string) schedule.Definition {
-	template := j.template(payload{Length: j.Length, Steps: j.steps()}, job.Stop)
+	return schedule.Definition{
+		Queue: j.Queue, Key: key, Timing: schedule.Timing{Kind: schedule.FixedRate, Every: j.Every},
+		Misfire: schedule.MisfireAll, Window: j.Window, Grace: min(j.Window, schedule.DefaultGrace), Overlap: schedule.OverlapAllow,
+		Job: j.occurrence(j.Length),
+	}
+}
+
+// occurrence is the job of a nominal time, and those that follow it.
+func (j *Jobs) occurrence(length time.Duration) job.Job {
+	template := j.template(payload{Length: length, Steps: j.steps()}, job.Stop)
 	first := template
 	for range j.Sequence {
 		first.Then = append(first.Then, template)
 	}
-	return schedule.Definition{
-		Queue: j.Queue, Key: key, Timing: schedule.Timing{Kind: schedule.FixedRate, Every: j.Every},
-		Misfire: schedule.MisfireAll, Window: j.Window, Grace: min(j.Window, schedule.DefaultGrace), Overlap: schedule.OverlapAllow,
-		Job: first,
+	return first
+}
+
+// definitions are those of all schedules, in a fixed order, with what is done to them.
+func (j *Jobs) definitions() (all []schedule.Definition, upset []Recurring) {
+	if j.Every > 0 {
+		for _, key := range j.keys() {
+			all, upset = append(all, j.definition(key)), append(upset, Recurring{})
+		}
 	}
+	for _, r := range j.Schedules {
+		length := r.Length
+		if length == 0 {
+			length = j.Length
+		}
+		all, upset = append(all, r.Definition(j.Queue, j.occurrence(length))), append(upset, r)
+	}
+	return all, upset
 }
 
 // keys are names of schedules, one for each shard.
@@ -54,43 +142,75 @@ func (j *Jobs) keys() []string {
 	return keys
 }
 
-// run puts the schedules, and disables them when feed ends before ctx does.
+// run puts the schedules, does to them what is to be done, and disables them when feed ends
+// before ctx does.
 func (r *recurrence) run(ctx, feed context.Context) {
-	if r.cfg.Jobs.Every <= 0 {
-		return
-	}
-	r.all(feed, engine.PutSchedule)
-	<-feed.Done()
-	if ctx.Err() == nil {
-		r.all(ctx, engine.DisableSchedule)
-	}
-}
-
-// all gives a command on each schedule until it is carried out, or ctx ends.
-func (r *recurrence) all(ctx context.Context, verb engine.Verb) {
-	r.counts.enqueuing.Add(1) // the drain waits for it
-	defer r.counts.enqueuing.Add(-1)
+	all, upset := r.cfg.Jobs.definitions()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for _, key := range r.cfg.Jobs.keys() {
-		proc := r.names.take()
+	for n, d := range all {
 		wg.Go(func() {
-			defer r.names.give(proc)
-			for ctx.Err() == nil && r.once(context.WithoutCancel(ctx), proc, verb, key) != nil {
-				sleep(ctx, r.cfg.TTL/10)
+			r.until(feed, engine.PutSchedule, d)
+			if upset[n].Upset != "" && n%r.cfg.Jobs.Workers == r.number() {
+				r.upset(feed, upset[n], d)
+			}
+			<-feed.Done()
+			if ctx.Err() == nil {
+				r.until(ctx, engine.DisableSchedule, d)
 			}
 		})
 	}
 }
 
+// number is the worker's place among those of the run, from 0.
+func (r *recurrence) number() int {
+	n, _ := strconv.Atoi(strings.TrimPrefix(r.cfg.Worker, "w")) // of the harness
+	return n - 1
+}
+
+// upset does something to a schedule and undoes it, again and again until ctx ends.
+func (r *recurrence) upset(ctx context.Context, x Recurring, d schedule.Definition) {
+	type command struct {
+		verb engine.Verb
+		of   schedule.Definition
+	}
+	cycle := map[Upset][]command{
+		UpsetChange:  {{engine.PutSchedule, changed(d)}, {engine.PutSchedule, d}},
+		UpsetDisable: {{engine.DisableSchedule, d}, {engine.EnableSchedule, d}},
+		UpsetRemove:  {{engine.RemoveSchedule, d}, {engine.PutSchedule, d}},
+	}[x.Upset]
+	for n := 0; ; n++ {
+		sleep(ctx, x.Pace)
+		if ctx.Err() != nil {
+			return
+		}
+		c := cycle[n%len(cycle)]
+		r.until(ctx, c.verb, c.of)
+	}
+}
+
+// until gives a command on a schedule until it is carried out, or ctx ends.
+func (r *recurrence) until(ctx context.Context, verb engine.Verb, d schedule.Definition) {
+	r.counts.enqueuing.Add(1) // the drain waits for it
+	defer r.counts.enqueuing.Add(-1)
+	proc := r.names.take()
+	defer r.names.give(proc)
+	for ctx.Err() == nil {
+		err := r.once(context.WithoutCancel(ctx), proc, verb, d)
+		if err == nil || errors.Is(err, engine.ErrUnknownSchedule) {
+			return
+		}
+		sleep(ctx, r.cfg.TTL/10)
+	}
+}
+
 // once gives a command on a schedule and records it.
-func (r *recurrence) once(ctx context.Context, proc string, verb engine.Verb, key string) error {
-	cmd := engine.ScheduleCommand{Verb: verb, Queue: r.cfg.Jobs.Queue, Key: key}
+func (r *recurrence) once(ctx context.Context, proc string, verb engine.Verb, d schedule.Definition) error {
+	cmd := engine.ScheduleCommand{Verb: verb, Queue: d.Queue, Key: d.Key}
 	if verb == engine.PutSchedule {
-		d := r.cfg.Jobs.definition(key)
 		cmd.Definition = &d
 	}
-	request := history.Event{Proc: proc, Op: history.OpSchedule, Key: key, Details: &history.Details{Schedule: r.cfg.Jobs.asked(verb, key)}}
+	request := history.Event{Proc: proc, Op: history.OpSchedule, Key: d.Key, Details: &history.Details{Schedule: r.cfg.Jobs.asked(verb, d)}}
 	return r.ask(ctx, request, func(ctx context.Context) (string, error) {
 		rec, err := r.scheduler.Schedule(ctx, cmd)
 		if rec.Duplicate {
@@ -101,19 +221,32 @@ func (r *recurrence) once(ctx context.Context, proc string, verb engine.Verb, ke
 }
 
 // doings are the verbs as the history writes them.
-var doings = map[engine.Verb]string{engine.PutSchedule: history.DoPut, engine.DisableSchedule: history.DoDisable}
+var doings = map[engine.Verb]string{engine.PutSchedule: history.DoPut, engine.DisableSchedule: history.DoDisable,
+	engine.EnableSchedule: history.DoEnable, engine.RemoveSchedule: history.DoRemove}
 
 // asked is what the history says of a command.
-func (j *Jobs) asked(verb engine.Verb, key string) *history.Schedule {
-	id := job.ScheduleID(j.Queue, key, j.Shards)
+func (j *Jobs) asked(verb engine.Verb, d schedule.Definition) *history.Schedule {
+	id := job.ScheduleID(j.Queue, d.Key, j.Shards)
 	n, _ := id.Shard() // of an id that was just made
 	s := &history.Schedule{Queue: j.Queue, Shard: engine.Issuer(store.ShardID{Queue: j.Queue, Shard: n}), Do: doings[verb]}
 	if verb != engine.PutSchedule {
 		return s
 	}
-	d := j.definition(key)
-	s.EveryMS, s.WindowMS = d.Every.Milliseconds(), d.Window.Milliseconds()
+	d = d.WithDefaults()
+	s.Kind, s.Cron, s.Zone, s.Overlap, s.Misfire = string(d.Kind), d.Cron, d.Zone, string(d.Overlap), string(d.Misfire)
+	s.EveryMS, s.WindowMS, s.GraceMS = d.Every.Milliseconds(), d.Window.Milliseconds(), d.Grace.Milliseconds()
+	body, _ := d.Encode() // of plain fields
+	s.Form = formOf(string(body))
 	spec := specOf(d.Job, s.Shard, j.Queue)
 	s.Job = &spec
 	return s
+}
+
+// formOf is a digest of a definition as its row has it.
+func formOf(definition string) string {
+	if definition == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(definition))
+	return hex.EncodeToString(sum[:6])
 }

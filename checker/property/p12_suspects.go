@@ -1,0 +1,49 @@
+package property
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"fencepost/checker/past"
+)
+
+// inOrder are the schedules by shard and key.
+func (x *Inquiry) schedulesInOrder() []*past.Schedule {
+	return slices.SortedFunc(maps.Values(x.Jobs.Schedules), func(s, t *past.Schedule) int {
+		return cmp.Or(cmp.Compare(s.Shard, t.Shard), cmp.Compare(s.Key, t.Key))
+	})
+}
+
+// scheduleFaults: schedules that come back, overlap or go back.
+func (x *Inquiry) scheduleFaults() {
+	id := map[string]string{past.Returned: "removal-in-memory", past.Overlapped: "overlap-not-kept", past.SetBack: "schedule-set-back"}
+	says := map[string]func(s *past.Schedule, f past.ScheduleFault) string{
+		past.Returned: func(s *past.Schedule, _ past.ScheduleFault) string {
+			return "schedule " + s.Key + " fires, though it was removed"
+		},
+		past.Overlapped: func(s *past.Schedule, f past.ScheduleFault) string {
+			return fmt.Sprintf("schedule %s fires, though its occurrence of %d has not ended", s.Key, f.Nominal)
+		},
+		past.SetBack: func(s *past.Schedule, f past.ScheduleFault) string {
+			return fmt.Sprintf("schedule %s goes back, though its times up to %d were decided", s.Key, f.Nominal)
+		},
+	}
+	for _, s := range x.schedulesInOrder() {
+		for _, f := range s.Wrong {
+			if f.Before == nil || !x.chainConsistent(x.RowOf[s.Shard]) {
+				continue
+			}
+			inv, before := f.Write.Main().Invoke, f.Before.Main().Invoke
+			text := says[f.Kind](s, f)
+			who := "by the same owner"
+			if f.Before.To.Fence != f.Write.To.Fence {
+				who = fmt.Sprintf("by the owner of fence %d, after the one of fence %d", f.Write.To.Fence, f.Before.To.Fence)
+			}
+			sus := x.found(id[f.Kind], shown, "%s: %s", text, who)
+			sus.show(s.Key, inv.TS, []string{before.Proc, inv.Proc},
+				x.before(before, "%s changes schedule %s", before.Proc, s.Key), x.mistake(inv, "%s: %s", inv.Proc, text))
+		}
+	}
+}

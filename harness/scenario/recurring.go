@@ -1,0 +1,69 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+
+	"fencepost/core/job"
+	"fencepost/core/schedule"
+	"fencepost/harness/target/workload"
+	"fencepost/internal/choice"
+)
+
+// Recurring is a recurring schedule of a job workload. What is not given has the scheduler's
+// default.
+type Recurring struct {
+	Key     string   `yaml:"key"`               // its name, unique in the list
+	Kind    string   `yaml:"kind"`              // cron, fixed_rate or fixed_delay
+	Every   Duration `yaml:"every,omitempty"`   // the distance of a rate or delay
+	Cron    string   `yaml:"cron,omitempty"`    // the expression
+	Zone    string   `yaml:"zone,omitempty"`    // and its time zone; default UTC
+	Overlap string   `yaml:"overlap,omitempty"` // allow, skip or queue
+	Misfire string   `yaml:"misfire,omitempty"` // skip, once or all
+	Grace   Duration `yaml:"grace,omitempty"`   // how late is in time
+	Window  Duration `yaml:"window,omitempty"`  // how late a time may be and still fires; of misfire all
+	Length  Duration `yaml:"length,omitempty"`  // how long each of its jobs takes; default: as the run's other jobs
+	Upset   string   `yaml:"upset,omitempty"`   // change, disable or remove: what one worker does to it and undoes, in turn
+	Pace    Duration `yaml:"pace,omitempty"`    // so often; default 4s
+}
+
+// Of is the schedule as a worker has it.
+func (r Recurring) Of() workload.Recurring {
+	return workload.Recurring{
+		Key: r.Key, Kind: schedule.Kind(r.Kind), Every: r.Every.D(), Cron: r.Cron, Zone: r.Zone, Overlap: schedule.Overlap(r.Overlap),
+		Misfire: schedule.Misfire(r.Misfire), Grace: r.Grace.D(), Window: r.Window.D(), Length: r.Length.D(),
+		Upset: workload.Upset(r.Upset), Pace: r.Pace.D(),
+	}
+}
+
+// recurringKinds are those that fire again and again.
+var recurringKinds = []string{string(schedule.Cron), string(schedule.FixedRate), string(schedule.FixedDelay)}
+
+// checkSchedules checks the list of schedules.
+func (j *Jobs) checkSchedules() error {
+	seen := map[string]bool{}
+	for _, r := range j.Schedules {
+		if err := r.check(seen); err != nil {
+			return fmt.Errorf("schedules: %q: %w", r.Key, err)
+		}
+		seen[r.Key] = true
+	}
+	return nil
+}
+
+func (r Recurring) check(seen map[string]bool) error {
+	switch {
+	case seen[r.Key]:
+		return fmt.Errorf("there are two of that key")
+	case !slices.Contains(recurringKinds, r.Kind):
+		return choice.Unknown("kind", r.Kind, recurringKinds...)
+	case r.Upset != "" && !slices.Contains(workload.Upsets, workload.Upset(r.Upset)):
+		return choice.Unknown("upset", r.Upset, string(workload.UpsetChange), string(workload.UpsetDisable), string(workload.UpsetRemove))
+	case r.Upset == "" && r.Pace != 0:
+		return fmt.Errorf("pace %s is of an upset: give it one", r.Pace.D())
+	case r.Length < 0:
+		return fmt.Errorf("length %s is negative", r.Length.D())
+	}
+	_, err := schedule.New(r.Of().Definition("q", job.Job{Kind: workload.JobKind}), 1)
+	return err
+}
