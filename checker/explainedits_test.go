@@ -230,6 +230,7 @@ var editedCases = []editedCase{
 	planned("job tried too often", "tried-too-often"),
 	planned("acknowledged job that is in no shard", "acknowledged-and-lost"),
 	planned("claim that was never confirmed", "run-not-settled"),
+	planned("start decided after the deadline", "started-without-look"),
 	planned("effect that a completed job lacks", "step-left-out"),
 }
 
