@@ -51,7 +51,7 @@ func (b *begun) start(at claimed) {
 	}
 }
 
-// lookless pays no heed to what a run's look at the clock showed.
+// lookless ignores what a run's look at the clock showed.
 type lookless struct {
 	engine.Executor
 	runs *begun
