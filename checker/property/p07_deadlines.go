@@ -31,6 +31,8 @@ func init() {
 			{id: "keep-alive-died", Statement: "renewing ended silently, though the store could be reached, and the holder went on",
 				Apart: "renewals that are still sent"},
 			{id: "loss-ignored", Statement: "a holder goes on after its lease is lost", Apart: "a loss that nobody notes"},
+			{id: "started-without-look", Statement: "a claimed run is started without a look at the clock, however long ago it was claimed",
+				Apart: "an effect that is decided late too"},
 			{id: "released-before-done", Statement: "the lock is released when the work has begun, not when it is done"},
 		},
 	})
@@ -121,6 +123,7 @@ var beliefs = []belief{
 	{"lease-by-wall-clock", shown, (*Inquiry).byWallClock},
 	{"lapsed-lease-revived", shown, (*Inquiry).byRevival},
 	{"lease-counted-from-answer", shown, (*Inquiry).byAnswer},
+	{"started-without-look", WeightFits, (*Inquiry).withoutLook},
 	{"keep-alive-died", WeightFits, (*Inquiry).withoutRenewals},
 	{"keep-alive-died", possible, (*Inquiry).perhapsWithoutRenewals},
 	{"loss-ignored", possible, (*Inquiry).inSpiteOfLoss},
@@ -276,6 +279,23 @@ func (x *Inquiry) byAnswer(d lateDecision) (bool, []Step) {
 		}
 	}
 	return false, nil
+}
+
+// withoutLook: a run that was claimed in time is started late, and looks at the clock before it
+// does anything else.
+func (x *Inquiry) withoutLook(d lateDecision) (bool, []Step) {
+	e, g := d.Event, d.Grant
+	claimed := firstAnswer(g, e)
+	if e.Op != history.NoteStart || !g.Row.Shard || claimed == nil {
+		return false, nil
+	}
+	for _, other := range x.Decisions {
+		o := other.Event
+		if o.Op != history.NoteStart && o.Proc == e.Proc && o.Token == e.Token && other.Grant == g && o.DecidedAt > d.end {
+			return false, nil
+		}
+	}
+	return true, []Step{x.before(claimed, "its run is claimed, %s before it starts", phrase.MS(e.DecidedAt-claimed.TS))}
 }
 
 // withoutRenewals: the last renewal got no answer, or there was none, while other

@@ -83,10 +83,11 @@ func (o *owner) send(f *flight) {
 
 func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 	b := &f.plan.batch
-	o.e.step(Step{Kind: StepAnswer, Shard: o.id, Fence: b.To.Fence, Tick: b.To.Tick, Err: err})
-	o.stalled = false
 	f.answer.res, f.answer.err = res, err
-	switch settle(f.answer) {
+	v := settle(f.answer)
+	o.e.step(Step{Kind: StepAnswer, Shard: o.id, Fence: b.To.Fence, Tick: b.To.Tick, Err: err, Applied: v == applied})
+	o.stalled = false
+	switch v {
 	case applied:
 		o.applied(f)
 	case rejected:

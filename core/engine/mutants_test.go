@@ -46,7 +46,7 @@ func TestConditions(t *testing.T) {
 	must := map[string]struct {
 		what string
 		n    int
-	}{"sweeps": {"swept", 80}, "retires": {"retired", 150 / 4}, "claims": {"tick-ok", 300}}
+	}{"sweeps": {"swept", 80}, "retires": {"retired", 150 / 4}, "claims": {"tick-ok", 300}, "stands": {"stands", 2}}
 	for _, name := range enginetest.Conditions() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

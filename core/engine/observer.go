@@ -199,7 +199,10 @@ type Step struct {
 	Held int64
 	// Paused: the shard is, as it is taken (StepOwn).
 	Paused bool
-	Err    error
+	// Applied: the answer says that the batch has happened, and nothing follows from it yet
+	// (StepAnswer).
+	Applied bool
+	Err     error
 	// Decided is when StepStart's look at the clock was, Until the trust
 	// deadline that it was compared with; both by the engine's clock.
 	Decided, Until time.Duration

@@ -41,11 +41,13 @@ type Mistake struct {
 	// Under is what the engine's simulation must be full of for it to show: one of
 	// enginetest.Conditions, "" for nothing in particular.
 	Under string
-	// Locks plants it in one process with a lock client; Shards and Engine in one with an
-	// engine. Those that it does not need are nil.
+	// Locks plants it in one process with a lock client; Shards, Engine and Executor in one
+	// with an engine. Those that it does not need are nil.
 	Locks  func(p Process, inner store.Locks) store.Locks
 	Shards func(p Process, inner store.Shards) store.Shards
 	Engine func(p Process, o *engine.Options)
+	// Executor returns what decorates the engine's executor; it may change the other options.
+	Executor func(p Process, o *engine.Options) func(engine.Executor) engine.Executor
 }
 
 // All are the mistakes that simulations and real runs share.
@@ -71,6 +73,7 @@ var All = []Mistake{
 	{ID: "jobs-behind-the-mark", Rules: []string{"behind"}, Shards: behindTheMark},
 	{ID: "jobs-swept-early", Rules: []string{"sweep"}, Engine: sweptEarly},
 	{ID: "jobs-early-bird", Rules: []string{"early"}, Engine: earlyBird},
+	{ID: "jobs-start-without-look", Rules: []string{"start"}, Under: "stands", Executor: startWithoutLook},
 	// Schedules and sequences.
 	{ID: "jobs-mark-first", Rules: []string{"schedule"}, Under: "schedules", Shards: markFirst},
 	{ID: "jobs-follow-later", Rules: []string{"sequence"}, Under: "schedules", Shards: followLater},

@@ -75,6 +75,9 @@ func shared(m mistake.Mistake) Plant {
 		if m.Engine != nil {
 			m.Engine(p, o)
 		}
+		if m.Executor != nil {
+			o.Executor = m.Executor(p, o)(o.Executor)
+		}
 		if m.Shards != nil {
 			s = m.Shards(p, s)
 		}
@@ -90,6 +93,11 @@ var conditions = map[string]func(*Config){
 	"crash": struck("crash"),
 	"stop":  struck("stop"),
 	"cut":   struck("cut"),
+	// They stand still where a run is about to look at the clock.
+	"stands": func(c *Config) {
+		struck("pause")(c)
+		c.stands = true
+	},
 	// Wall clocks are far apart.
 	"clocks": func(c *Config) { c.wrongClocks(rand.New(rand.NewPCG(c.seed, 5))) },
 	// There is much to be seen of schedules.

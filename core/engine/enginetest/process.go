@@ -228,9 +228,16 @@ func (r *recordedOp) End(res engine.Result) {
 	r.p.w.counts[string(r.op.Kind)+"-"+res.Outcome.String()]++
 }
 
+// stillAt: see Config.stands. It goes by the run, as which of two comes first would not replay.
+const stillAt = 5
+
 // Step implements engine.Observer: the place where processes crash and stand still.
 func (p *process) Step(s engine.Step) {
 	w := p.w
+	if w.cfg.stands && s.Kind == engine.StepBegin && s.Run%stillAt == 0 && !w.isHealed() {
+		w.count("stands")
+		p.pause(2 * w.cfg.ttl)
+	}
 	p.session.Hold()
 	w.mu.Lock()
 	p.steps++
@@ -249,11 +256,33 @@ func (p *process) Step(s engine.Step) {
 	if s.Kind == engine.StepStart && (s.Until <= 0 || s.Decided >= s.Until) {
 		w.violate("start", "%s: run %s was begun at %s, trusted until %s", p.name, s.Run, s.Decided, s.Until)
 	}
+	w.starts(p, s)
 	if s.Kind == engine.StepStart && s.Held > 0 {
 		w.count("held")
 	}
 	if s.Kind == engine.StepOwn {
 		w.owns(p, s)
+	}
+}
+
+// starts checks by the store's own rows, not by the engine's word, that no run starts whose
+// shard was another's when it was to look at the clock. Between that look and its start a
+// process may stand still.
+func (w *World) starts(p *process, s engine.Step) {
+	run := fmt.Sprint(p.name, s.Shard, s.Run)
+	switch s.Kind {
+	case engine.StepBegin:
+		h, _ := w.store.ShardRows(s.Shard)
+		w.mu.Lock()
+		w.late[run] = h.Fence > s.Fence
+		w.mu.Unlock()
+	case engine.StepStart:
+		w.mu.Lock()
+		late := w.late[run]
+		w.mu.Unlock()
+		if late && !w.cfg.beyond {
+			w.violate("start", "%s: run %s was begun, and %s was taken over before its look at the clock", p.name, s.Run, s.Shard)
+		}
 	}
 }
 

@@ -58,6 +58,8 @@ type Config struct {
 	deafSink bool
 	// retires: what jobs that are forgotten have left in the sink is removed.
 	retires bool
+	// stands: one in stillAt runs finds its process standing still before it looks at the clock.
+	stands bool
 	// plant changes a correct process into a broken one, setup the store.
 	plant Plant
 	setup func(s *sim.Store)
@@ -96,8 +98,9 @@ type World struct {
 	firstRows  map[string]store.Row // of a mutant
 	owners     map[string]string    // by reign
 	began      map[string]time.Time
-	clocks     []wallClock   // by node
-	worked     time.Duration // by all handlers together
+	late       map[string]bool // by run: its shard was another's when it was to look at the clock
+	clocks     []wallClock     // by node
+	worked     time.Duration   // by all handlers together
 	violations map[string]string
 	counts     map[string]int
 }
@@ -118,6 +121,12 @@ func (w *World) count(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts[what]++
+}
+
+func (w *World) isHealed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.healed
 }
 
 func (w *World) faults() sim.Faults {
@@ -141,7 +150,7 @@ type Result struct {
 func Run(t *testing.T, cfg Config) Result {
 	w := &World{cfg: cfg, store: sim.New(), sink: sinktest.NewMemory(), retired: map[string][]sink.Entry{}, crashes: cfg.crashes,
 		rndCrash: rand.New(rand.NewPCG(cfg.seed, 7)), live: make([]*process, cfg.nodes),
-		byID: map[job.ID]*simJob{}, owners: map[string]string{}, began: map[string]time.Time{}, firstRows: map[string]store.Row{},
+		byID: map[job.ID]*simJob{}, owners: map[string]string{}, began: map[string]time.Time{}, late: map[string]bool{}, firstRows: map[string]store.Row{},
 		clocks: make([]wallClock, cfg.nodes), violations: map[string]string{}, counts: map[string]int{}}
 	w.store.MaxDead = cfg.maxDead
 	if cfg.setup != nil {

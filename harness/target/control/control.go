@@ -49,9 +49,10 @@ const (
 	EffectAnswered  Point = "effect-answered"
 )
 
-// The points of the job workload; Holding and EffectSent are reached by its
+// The points of the job workload; Holding, EffectSent and EffectAnswered are reached by its
 // handlers too. The -sent ones stand before the first copy of a shard's batch that
-// carries such a change, the -settled ones when it is known to be applied and
+// carries such a change, the -answered ones when the answer that it was applied has come and
+// the shard's owner has not looked at it, the -settled ones when it is known to be applied and
 // nobody has been told.
 const (
 	TakeSent        Point = "take-sent"
@@ -72,6 +73,17 @@ const (
 	FollowSettled   Point = "follow-settled"
 	PaymentSent     Point = "payment-sent"
 	OrderPaid       Point = "order-paid"
+
+	LookSent         Point = "look-sent"
+	LookAnswered     Point = "look-answered"
+	TakeAnswered     Point = "take-answered"
+	BatchPlanned     Point = "batch-planned"
+	ClaimAnswered    Point = "claim-answered"
+	RunBegin         Point = "run-begin"
+	RunStart         Point = "run-start"
+	RunEnd           Point = "run-end"
+	FinishAnswered   Point = "finish-answered"
+	HandOverAnswered Point = "hand-over-answered"
 )
 
 // Points lists all points with what they mean, for documentation and validation.
@@ -105,6 +117,17 @@ var Points = map[Point]string{
 	PaymentSent:     "jobs: an order's payment has been decided and is about to be sent",
 	OrderPaid:       "jobs: an order is paid, and the job that paid it not yet completed",
 	FollowSettled:   "jobs: a job of a sequence has ended and the next is enqueued, nobody has been told",
+
+	LookSent:         "jobs: a look at the header of another owner's shard is about to be sent",
+	LookAnswered:     "jobs: the answer to such a look has come, the clock that times the owner is not yet read",
+	TakeAnswered:     "jobs: the answer to a takeover that was applied has come, the new owner does not know yet",
+	BatchPlanned:     "jobs: a batch is planned by what the clocks showed; its owner has not yet looked whether it may send it",
+	ClaimAnswered:    "jobs: the answer to a batch that claims a run has come, its owner does not know yet",
+	RunBegin:         "jobs: a claimed run is about to look at the clock, and to start if its claim is good",
+	RunStart:         "jobs: a run has looked at the clock, its handler is not yet called",
+	RunEnd:           "jobs: a handler has returned, the shard's owner does not know yet",
+	FinishAnswered:   "jobs: the answer to a batch that ends a run has come, its owner does not know yet",
+	HandOverAnswered: "jobs: the answer to a batch that gives a shard away has come, the old owner does not know yet",
 }
 
 // OfLocks reports a point that only the lock workload reaches, OfJobs one that only

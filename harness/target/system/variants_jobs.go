@@ -120,6 +120,12 @@ var jobVariants = []System{
 		Seen:  "the database's clock is compared with the client's",
 		Red:   &Red{Scenario: "jobs-due-later", Contention: "medium", Properties: []string{"P12"}, Mechanism: "fires-by-a-fast-clock"},
 	},
+	{
+		Name: "jobs-start-without-look", Chapter: inJobs,
+		About: "a claimed run is started whatever the clock shows, however long ago it was claimed",
+		Seen:  "a worker that begins what it has fetched after a long pause; the visibility timeout has passed meanwhile",
+		Red:   &Red{Scenario: "jobs-pause-claim", Contention: "medium", Properties: []string{"P7"}, Mechanism: "started-without-look"},
+	},
 	// Schedules.
 	{
 		Name: "jobs-mark-first", Chapter: inJobs,

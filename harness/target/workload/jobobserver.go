@@ -22,6 +22,9 @@ type shardObserver struct {
 	ctx   context.Context
 	lanes *lanes
 	dead  func(job.ID) // is called with each job that is put into the dead letter queue; may be nil
+
+	mu      sync.Mutex
+	flights map[store.ShardID]*shardSpan // of batches by a shard's owner: one at a time
 }
 
 var _ engine.Observer = (*shardObserver)(nil)
@@ -64,27 +67,18 @@ var changeNames = map[engine.StepKind]string{
 	engine.StepOver:     history.DoOver,
 }
 
-// changePoints are reached before a batch with such a change is sent.
-var changePoints = map[engine.StepKind]control.Point{
-	engine.StepEnqueue:  control.EnqueueSent,
-	engine.StepClaim:    control.ClaimSent,
-	engine.StepComplete: control.CompleteSent,
-	engine.StepRetry:    control.RetrySent,
-	engine.StepDLQ:      control.DLQSent,
-	engine.StepFire:     control.FireSent,
-}
-
-// Begin records the invocation; the batch is sent after it returns.
+// Begin records the invocation; the batch is sent after it returns. The owner looks at the clock
+// between the two: a batch that is stopped here is only planned.
 func (o *shardObserver) Begin(op engine.Op) engine.Span {
-	s := &shardSpan{o: o}
+	s := &shardSpan{o: o, shard: op.Shard}
 	s.event = history.Event{
 		Proc: o.proc(op.Shard), ID: o.rec.NewID(), Type: history.Invoke, Op: batchOps[op.Kind], Key: engine.Issuer(op.Shard),
 	}
 	switch op.Kind {
 	case engine.OpTakeover:
-		s.points = append(s.points, control.TakeSent)
+		s.points, s.answers = append(s.points, control.TakeSent), append(s.answers, control.TakeAnswered)
 	case engine.OpHandover:
-		s.points = append(s.points, control.HandOverSent)
+		s.points, s.answers = append(s.points, control.HandOverSent), append(s.answers, control.HandOverAnswered)
 	}
 	inv := s.event
 	d := &history.Details{}
@@ -100,11 +94,18 @@ func (o *shardObserver) Begin(op engine.Op) engine.Span {
 		if p, ok := changePoints[c.Kind]; ok {
 			s.points = append(s.points, p)
 		}
+		if p, ok := answerPoints[c.Kind]; ok {
+			s.answers = append(s.answers, p)
+		}
 		if c.After != "" && !s.follows {
 			s.points, s.follows = append(s.points, control.FollowSent), true
 		}
 	}
 	o.rec.Record(inv)
+	if op.Kind != engine.OpTakeover {
+		o.flies(s)
+		s.reach(control.BatchPlanned)
+	}
 	return s
 }
 
@@ -127,10 +128,12 @@ func change(c engine.Change) history.Change {
 }
 
 type shardSpan struct {
-	o      *shardObserver
-	event  history.Event
-	points []control.Point
-	sends  []int64
+	o     *shardObserver
+	shard store.ShardID
+	event history.Event
+	// points are reached before the first copy is sent, answers when it was applied.
+	points, answers []control.Point
+	sends           []int64
 	// follows: the batch enqueues a job that follows another.
 	follows bool
 }
@@ -139,23 +142,31 @@ type shardSpan struct {
 // own clock was read before it too.
 func (s *shardSpan) Sending(copyNo int) {
 	s.sends = append(s.sends, s.o.rec.Now())
-	if copyNo > 0 {
-		return
+	if copyNo == 0 {
+		s.reach(s.points...)
 	}
-	for _, p := range s.points {
+}
+
+func (s *shardSpan) reach(points ...control.Point) {
+	for _, p := range points {
 		s.o.gate.Reach(s.o.ctx, p, s.event.Proc, s.event.Key)
 	}
 }
 
+// End is called for a takeover as soon as its answer has come; see answered for other batches.
 func (s *shardSpan) End(r engine.Result) {
 	e := s.event
+	if e.Op == history.OpTake && r.Outcome == store.OK {
+		s.reach(s.answers...)
+	}
+	s.o.landed(s)
 	e.Type, e.Sends, e.Error, e.ServerTimeout = endType(r.Outcome), s.sends, errText(r.Err), store.IsServerTimeout(r.Err)
 	if e.Type == history.Fail && r.Err == nil && r.Stamp != nil {
 		e.Row = Stamp(*r.Stamp)
 	}
 	s.o.rec.Record(e)
 	if s.follows && e.Type == history.OK {
-		s.o.gate.Reach(s.o.ctx, control.FollowSettled, s.event.Proc, s.event.Key)
+		s.reach(control.FollowSettled)
 	}
 }
 
@@ -184,13 +195,20 @@ func (o *shardObserver) Step(s engine.Step) {
 		if o.dead != nil {
 			o.dead(s.Job)
 		}
+	case engine.StepAnswer:
+		if s.Applied {
+			o.answered(s.Shard)
+		}
 	case engine.StepBegin:
+		reach(control.RunBegin)
 		// Before the engine's own look at the clock: never later than it.
 		o.look(o.lanes.begin(runKey{key, s.Run}))
 	case engine.StepStart:
 		o.start(o.lanes.of(runKey{key, s.Run}), runKey{key, s.Run}, s.Job, s.Attempt, s.Due)
+		reach(control.RunStart)
 	case engine.StepFinish:
 		o.finish(o.lanes, runKey{key, s.Run}, s.Job, s.Err)
+		reach(control.RunEnd)
 	}
 }
 

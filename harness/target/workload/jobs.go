@@ -149,7 +149,7 @@ func (w *jobs) engineOptions(ctx context.Context) engine.Options {
 // shardScheduler makes the production scheduler.
 func (w *jobs) shardScheduler(ctx context.Context, handlers map[string]worker.Handler) error {
 	p, j := w.process, w.cfg.Jobs
-	shards := store.Shards(cassandra.NewShards(p.lockDB))
+	shards := store.Shards(watchedShards{cassandra.NewShards(p.lockDB), &shardObserver{ctx: ctx, process: p}})
 	if p.hooks.Shards != nil {
 		shards = p.hooks.Shards(p.cfg, p.lockDB, shards)
 	}

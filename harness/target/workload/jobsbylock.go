@@ -25,7 +25,7 @@ func loadJobsByLock(ctx context.Context, p *process) (load, error) {
 		Clock: p.leases, Wall: p.clock.Wall, Rand: Rand(p.cfg.Seed, p.cfg.Life+"/scheduler"), DrainTimeout: drainTimeout / 2,
 		Handlers: map[string]worker.Handler{JobKind: w.handle}, Sink: &laneSink{Sink: p.sink, process: p},
 		Observer: &jobLockObserver{
-			lockObserver: &lockObserver{ctx: ctx, rec: p.rec, gate: p.gate, lost: func() {}, points: jobLockPoints},
+			lockObserver: &lockObserver{ctx: ctx, rec: p.rec, gate: p.gate, lost: func() {}, points: jobLockPoints, answered: jobLockAnswers},
 			process:      p, lanes: w.lanes,
 		},
 		Logger: p.log,
@@ -37,7 +37,10 @@ func loadJobsByLock(ctx context.Context, p *process) (load, error) {
 }
 
 // jobLockPoints are those of a job's life: its lock is its claim.
-var jobLockPoints = map[lock.OpKind]control.Point{lock.Acquire: control.ClaimSent}
+var (
+	jobLockPoints  = map[lock.OpKind]control.Point{lock.Acquire: control.ClaimSent}
+	jobLockAnswers = map[lock.OpKind]control.Point{lock.Acquire: control.ClaimAnswered}
+)
 
 // jobLockObserver records what a scheduler with a lock for each job does, and stops at
 // armed points.
@@ -64,6 +67,11 @@ var updatePoints = map[lockperjob.Do]control.Point{
 	lockperjob.DoDLQ:      control.DLQSent,
 }
 
+// finishes are the changes that end a run.
+func finishes(do lockperjob.Do) bool {
+	return do == lockperjob.DoComplete || do == lockperjob.DoRetry || do == lockperjob.DoDLQ
+}
+
 // Update implements lockperjob.Observer.
 func (o *jobLockObserver) Update(u lockperjob.Update) func(error) {
 	e := history.Event{Proc: u.Holder, ID: o.process.rec.NewID(), Type: history.Invoke, Op: history.OpUpdate, Key: u.Lock}
@@ -76,6 +84,9 @@ func (o *jobLockObserver) Update(u lockperjob.Update) func(error) {
 		o.reach(p, u.Holder, u.Lock)
 	}
 	return func(err error) {
+		if err == nil && finishes(u.Do) {
+			o.reach(control.FinishAnswered, u.Holder, u.Lock)
+		}
 		e.Type, e.Error = endType(store.OutcomeOf(err)), errText(err)
 		o.process.rec.Record(e)
 		if err == nil && u.Do == lockperjob.DoComplete {
@@ -100,10 +111,13 @@ func (o *jobLockObserver) Step(s lockperjob.Step) {
 	case lockperjob.StepClaimed:
 		o.reach(control.ClaimSettled, s.Holder, s.Lock)
 	case lockperjob.StepStart:
+		o.reach(control.RunBegin, s.Holder, s.Lock)
 		l := o.lanes.enter(k, s.Holder)
 		o.look(l)
 		o.start(l, k, s.Job, s.Attempt, s.Due)
+		o.reach(control.RunStart, s.Holder, s.Lock)
 	case lockperjob.StepFinish:
 		o.finish(o.lanes, k, s.Job, s.Err)
+		o.reach(control.RunEnd, s.Holder, s.Lock)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 func init() {
 	for _, m := range mistake.All {
-		plant(m.ID, only(shared(m)))
+		plant(m.ID, func() workload.Hooks { return shared(m) })
 	}
 }
 
@@ -35,6 +35,11 @@ func shared(m mistake.Mistake) (h workload.Hooks) {
 	}
 	if m.Engine != nil {
 		h.Engine = func(cfg workload.Config, o *engine.Options) { m.Engine(mistake.Process{TTL: cfg.TTL}, o) }
+	}
+	if m.Executor != nil {
+		var wrap func(engine.Executor) engine.Executor
+		h.Engine = func(cfg workload.Config, o *engine.Options) { wrap = m.Executor(mistake.Process{TTL: cfg.TTL}, o) }
+		h.Executor = func(_ workload.Config, inner engine.Executor) engine.Executor { return wrap(inner) } // the options come first
 	}
 	return h
 }
