@@ -39,7 +39,6 @@ type process struct {
 	handing  map[store.ShardID]bool
 	ids      atomic.Int64
 	stopping bool
-	suspends []suspend
 	stood    bool // it stood still once
 }
 
@@ -65,7 +64,7 @@ func (w *World) start(n int) *process {
 	if len(w.cfg.rates) > 0 {
 		rate = w.cfg.rates[n%len(w.cfg.rates)]
 	}
-	p.clock = simClock{clock.Go(), rate, time.Now().Add(-time.Hour), p}
+	p.clock = p.session.Clock(rate)
 	snk := &simSink{w, p.effects, p.clock, w.cfg.ttl / 6}
 	p.pool = worker.New(worker.Options{
 		Slots: w.cfg.slots, Handlers: map[string]worker.Handler{"sim": p.timed(p.handle), "recurring": p.timed(p.recur)}, Sink: snk,

@@ -193,5 +193,5 @@ var retryMutants = []Mutant{
 		})(w, s, o)
 	}},
 	{Name: "a clock that stands still in a suspend", Rules: []string{"exclusive"}, Under: "suspend",
-		Plant: options(func(o *engine.Options) { o.Clock = monotonic{o.Clock.(simClock)} })},
+		Plant: options(func(o *engine.Options) { o.Clock = sim.Monotonic{Clock: o.Clock.(sim.Clock)} })},
 }

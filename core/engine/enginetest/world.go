@@ -275,7 +275,8 @@ func (w *World) strike(ctx context.Context, e event) {
 		p.pause(e.length)
 	case "suspend":
 		w.count("suspend")
-		p.suspend(e.length)
+		p.pause(e.length)
+		p.session.Suspend(e.length)
 	case "cut":
 		w.count("cut")
 		p.session.Cut(true)
