@@ -108,6 +108,8 @@ func (w *world) judgeOp(p *process, r *recorded, applied int) {
 		w.violate("ok", "%s was reported ok and applied %d times", name, applied)
 	case r.result.Outcome == store.Fail && applied != 0:
 		w.violate("fail", "%s was reported fail and applied", name)
+	case r.result.Outcome == store.Unknown && r.result.Err == nil:
+		w.violate("why", "%s is unknown, and nothing says why", name)
 	case r.result.ServerTimeout && r.result.Outcome != store.Unknown:
 		w.violate("server-timeout", "%s: outcome %s", name, r.result.Outcome)
 	}
