@@ -298,6 +298,7 @@ func (m *machine) finished(id job.ID, run job.RunID, err error, now moment, jitt
 		}
 		i.then = now.after(millis(wait), ownTime(e.job))
 		i.then.own = 0 // it had come
+		m.past.fails(id, run)
 	}
 	m.push(i)
 }

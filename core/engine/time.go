@@ -65,8 +65,10 @@ type reckoning struct {
 	at moment
 	// lead is how far the wall clock of some owner was ahead of this one, in ms.
 	lead int64
-	// before: rows with a lower run id were written before it.
+	// before: rows with a lower run id were written before it, but for the failures of
+	// runs that were at work then: of these, failed has the latest run by job.
 	before job.RunID
+	failed map[job.ID]job.RunID
 	// offset is the highest wall less mono since.
 	offset int64
 }
@@ -88,13 +90,30 @@ func (m *machine) reckon(now moment, before job.RunID) {
 	m.past = reckoning{at: now, lead: max(m.head.Wall-now.wall, 0), before: before, offset: now.wall - now.mono}
 }
 
+// fails notes that a run fails now: the wait that follows it is counted from here, and not
+// from a reckoning before.
+func (r *reckoning) fails(id job.ID, run job.RunID) {
+	if run >= r.before {
+		return
+	}
+	if r.failed == nil {
+		r.failed = map[job.ID]job.RunID{}
+	}
+	r.failed[id] = run
+}
+
+func (r *reckoning) failedSince(id job.ID, run job.RunID) bool {
+	failed, ok := r.failed[id]
+	return ok && failed == run
+}
+
 // resumed is the timing of a pending row. Its due time is by the clock of its
 // writer, which may be wrong: a job that was due at once is due now, a retry after
 // its wait at the latest, counted from the reckoning. A job with a scheduled time
 // keeps that, by this owner's clock.
 func (m *machine) resumed(row store.Row, j job.Job, now moment) timing {
 	left := row.Due - now.wall
-	if job.RunID(row.Run) < m.past.before {
+	if run := job.RunID(row.Run); run < m.past.before && !m.past.failedSince(j.ID, run) {
 		left = min(left, m.past.at.mono+row.Wait-now.mono)
 	}
 	left = max(left, 0)

@@ -197,6 +197,34 @@ func TestSetBack(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a run that fails later, and waits beyond the window", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		r.m.page(r.now)
+		r.m.loaded(nil, false, r.now)
+		j := r.job(1, func(j *job.Job) { j.Retry = job.Exponential(5*time.Second, 2, time.Hour) })
+		r.m.enqueue(j, r.body(j), r.now, nil, nil)
+		r.tick(1)
+		r.tick(1)
+		r.now.wall -= 2000
+		r.m.see(r.now)
+		r.pass(3000)
+		r.m.finished(j.ID, r.m.jobs[j.ID].run, errors.New("x"), r.now, 0.5)
+		p := r.next(0)
+		r.m.settled(p)
+		row := p.batch.Ops[1].Row
+		if r.m.jobs[j.ID] != nil || row.Kind != store.KindPending {
+			t.Fatalf("in memory, or not to be found: %+v", row)
+		}
+		r.pass(4200)
+		if rg, ok := r.m.page(r.now); !ok || rg.UpTo < row.At {
+			t.Fatalf("a page up to %d is wanted, not %d", row.At, rg.UpTo)
+		}
+		r.m.loaded([]store.Row{row}, false, r.now)
+		if got := r.runsAfter(2000, 1); got < 800 || got > 801 {
+			t.Errorf("claimed after another %d ms, want 800", got)
+		}
+	})
 	t.Run("a retry beyond the window", func(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)

@@ -1,12 +1,14 @@
 package lock_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -106,6 +108,8 @@ func (w *world) judgeOp(p *process, r *recorded, applied int) {
 		w.violate("ok", "%s was reported ok and applied %d times", name, applied)
 	case r.result.Outcome == store.Fail && applied != 0:
 		w.violate("fail", "%s was reported fail and applied", name)
+	case r.result.Outcome == store.Unknown && r.result.Err == nil:
+		w.violate("why", "%s is unknown, and nothing says why", name)
 	case r.result.ServerTimeout && r.result.Outcome != store.Unknown:
 		w.violate("server-timeout", "%s: outcome %s", name, r.result.Outcome)
 	}
@@ -136,6 +140,9 @@ func configFor(seed uint64) simConfig {
 		LoseRequest: 0.15 * r.Float64(), LoseReply: 0.15 * r.Float64(), Late: 0.15 * r.Float64(),
 		LateBy: time.Duration(r.Int64N(int64(3 * cfg.ttl))),
 		Refuse: 0.1 * r.Float64(), ServerTimeout: 0.1 * r.Float64(), StaleRead: 0.2 * r.Float64(),
+	}
+	if r.IntN(2) == 0 { // whole milliseconds, and longer than the margin asks for
+		cfg.ttls = []time.Duration{(cfg.ttl / 2).Truncate(time.Millisecond), 2 * cfg.ttl}
 	}
 	if r.IntN(8) == 0 {
 		cfg.faults = sim.Faults{Latency: cfg.faults.Latency} // a quiet run
@@ -168,7 +175,7 @@ func TestSimulation(t *testing.T) {
 	if seeds < 1000 { // the rarest is met once in some 200 runs
 		return
 	}
-	for _, must := range []string{"grant", "takeover", "resend", "lost", "abandoned", "late-grant", "crash", "cut",
+	for _, must := range []string{"grant", "takeover", "resend", "lost", "abandoned", "late-grant", "crash", "cut", "suspend", "other-ttl",
 		"acquire-ok", "acquire-fail", "acquire-unknown", "renew-ok", "renew-fail", "renew-unknown",
 		"release-ok", "release-fail", "release-unknown", "read-ok"} {
 		if total[must] == 0 {
@@ -244,6 +251,17 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 		"clocks worse than declared": {[]string{"exclusive"}, func(c *simConfig) {
 			c.drift, c.rates = 0.001, []float64{0.5, 2, 1}
 		}},
+		"a clock that stands still in a suspend": {[]string{"exclusive"}, func(c *simConfig) {
+			c.plant = func(_ *world, _ *process, o *lock.Options, s store.Locks) store.Locks {
+				o.Clock = sim.Monotonic{Clock: o.Clock.(sim.Clock)}
+				return s
+			}
+		}},
+		"contenders wait for their own ttl": {[]string{"exclusive"}, func(c *simConfig) {
+			c.plant = func(_ *world, _ *process, o *lock.Options, s store.Locks) store.Locks {
+				return &ownTTL{Locks: s, ttl: o.TTL}
+			}
+		}},
 		"no margin": {[]string{"exclusive"}, func(c *simConfig) {
 			c.drift, c.rates = 0.0001, []float64{0.9, 1.1}
 		}},
@@ -275,4 +293,49 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 			t.Errorf("not found by any of %v within %d seeds", bug.rules, seeds)
 		})
 	}
+}
+
+// ownTTL shows rows as if each holder had asked for this client's ttl.
+type ownTTL struct {
+	store.Locks
+	ttl  time.Duration
+	mu   sync.Mutex
+	real map[store.Version]time.Duration
+}
+
+func (o *ownTTL) shown(v *store.Version) *store.Version {
+	if v == nil || v.TTL == o.ttl {
+		return v
+	}
+	other := *v
+	other.TTL = o.ttl
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.real == nil {
+		o.real = map[store.Version]time.Duration{}
+	}
+	o.real[other] = v.TTL
+	return &other
+}
+
+func (o *ownTTL) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
+	v, err := o.Locks.Read(ctx, resource, serial)
+	return o.shown(v), err
+}
+
+func (o *ownTTL) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, n int) (store.CASResult, error) {
+	if from != nil {
+		row := *from
+		o.mu.Lock()
+		if ttl, ok := o.real[row]; ok {
+			row.TTL = ttl
+		}
+		o.mu.Unlock()
+		from = &row
+	}
+	res, err := o.Locks.CAS(ctx, resource, from, to, n)
+	if res.Row == nil || *res.Row != to {
+		res.Row = o.shown(res.Row)
+	}
+	return res, err
 }

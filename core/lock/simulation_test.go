@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,25 +20,6 @@ import (
 // The simulation: processes with clocks of their own rates compete for a few
 // locks over a faulty network; some are cut off, some crash. What every client
 // reported is then judged by the store's chain of versions.
-
-// rateClock is a clock whose rate is wrong.
-type rateClock struct {
-	clock.Clock
-	rate   float64
-	origin time.Time
-}
-
-func (c rateClock) scale(d time.Duration) time.Duration { return time.Duration(float64(d) / c.rate) }
-
-func (c rateClock) Now() time.Duration { return time.Duration(float64(time.Since(c.origin)) * c.rate) }
-
-func (c rateClock) AfterFunc(d time.Duration, f func()) func() bool {
-	return c.Clock.AfterFunc(c.scale(d)+1, f)
-}
-
-func (c rateClock) Sleep(ctx context.Context, d time.Duration) error {
-	return c.Clock.Sleep(ctx, c.scale(d)+1)
-}
 
 // recorded is one operation as an observer saw it.
 type recorded struct {
@@ -123,10 +105,12 @@ type simConfig struct {
 	clients   int
 	resources int
 	ttl       time.Duration
-	drift     float64 // declared
-	rates     []float64
-	faults    sim.Faults
-	duration  time.Duration
+	// ttls are what requests ask for, but for ttl; none: all ask for ttl.
+	ttls     []time.Duration
+	drift    float64 // declared
+	rates    []float64
+	faults   sim.Faults
+	duration time.Duration
 	// plant changes a correct set-up into a broken one.
 	plant func(w *world, p *process, o *lock.Options, s store.Locks) store.Locks
 	setup func(s *sim.Store)
@@ -186,8 +170,8 @@ func (w *world) start(t *testing.T, i int) {
 	if len(w.cfg.rates) > 0 {
 		rate = w.cfg.rates[i%len(w.cfg.rates)]
 	}
-	p.clock = rateClock{clock.Go(), rate, time.Now().Add(-time.Hour)}
 	p.session = w.store.Connect(p.name, w.cfg.seed)
+	p.clock = p.session.Clock(rate)
 	o := lock.Options{
 		TTL: w.cfg.ttl, DriftBound: w.cfg.drift, Clock: p.clock, Observer: p,
 		MarginBase: 10 * time.Millisecond,
@@ -225,7 +209,7 @@ func (w *world) faultPhase() {
 	wg.Go(func() {
 		sleep(ctx, time.Duration(rnd.Int64N(int64(w.cfg.duration))))
 		p := w.procs[rnd.IntN(len(w.procs))]
-		switch rnd.IntN(3) {
+		switch rnd.IntN(4) {
 		case 0:
 			w.mu.Lock()
 			p.crashed = true
@@ -237,6 +221,9 @@ func (w *world) faultPhase() {
 			sleep(ctx, time.Duration(rnd.Int64N(int64(2*w.cfg.ttl))))
 			p.session.Cut(false)
 			w.count("cut")
+		case 2:
+			p.session.Suspend(time.Duration(rnd.Int64N(int64(2 * w.cfg.ttl))))
+			w.count("suspend")
 		}
 	})
 	wg.Wait()
@@ -249,6 +236,10 @@ func (w *world) client(ctx context.Context, p *process, name string, rnd *rand.R
 	for ctx.Err() == nil {
 		sleep(ctx, time.Duration(rnd.Int64N(int64(w.cfg.ttl/4))))
 		req := lock.Request{Resource: fmt.Sprintf("r%d", rnd.IntN(w.cfg.resources)), Holder: name}
+		if n := rnd.IntN(1 + len(w.cfg.ttls)); n > 0 {
+			req.TTL = w.cfg.ttls[n-1]
+			w.count("other-ttl")
+		}
 		req.Timeout = w.cfg.ttl/10 + time.Duration(rnd.Int64N(int64(3*w.cfg.ttl)))
 		var l *lock.Lease
 		var err error
@@ -327,7 +318,7 @@ func (w *world) healPhase() {
 		}
 		wg.Go(func() {
 			for i := range w.cfg.resources {
-				req := lock.Request{Resource: fmt.Sprintf("r%d", i), Holder: p.name + "/heal", Timeout: 6 * w.cfg.ttl}
+				req := lock.Request{Resource: fmt.Sprintf("r%d", i), Holder: p.name + "/heal", Timeout: 6 * slices.Max(append(w.cfg.ttls, w.cfg.ttl))}
 				l, err := p.client.Acquire(context.Background(), req)
 				if err != nil {
 					w.violate("liveness", "%s after healing: %v", p.name, err)

@@ -27,6 +27,8 @@ func TestDefinitions(t *testing.T) {
 		"at without time":             {func(d *Definition) { d.Timing = Timing{Kind: At} }, "at"},
 		"at before 1970":              {func(d *Definition) { d.Timing = Timing{Kind: At, At: time.Unix(-1, 0)} }, "at"},
 		"at in a year of five digits": {func(d *Definition) { d.Timing = Timing{Kind: At, At: time.Unix(lastSecond+1, 0)} }, "at"},
+		"at the end of 9999":          {func(d *Definition) { d.Timing = Timing{Kind: At, At: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} }, ""},
+		"at the start of 10000":       {func(d *Definition) { d.Timing = Timing{Kind: At, At: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} }, "at"},
 		"at in microseconds":          {func(d *Definition) { d.Timing = Timing{Kind: At, At: at.Add(time.Microsecond)} }, "at"},
 		"now":                         {func(d *Definition) { d.Timing = Timing{Kind: Now} }, ""},
 		"now at":                      {func(d *Definition) { d.Timing = Timing{Kind: Now, At: at} }, "at"},

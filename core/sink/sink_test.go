@@ -1,10 +1,13 @@
 package sink_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -128,6 +131,79 @@ func TestOutcomeOf(t *testing.T) {
 	for r, want := range map[sink.Result]string{sink.Applied: "applied", sink.Duplicate: "duplicate", sink.Stale: "stale", sink.Conflict: "conflict", 0: "result(0)"} {
 		if r.String() != want {
 			t.Errorf("%d: %s", int(r), r)
+		}
+		if r != 0 && sink.ResultOf(want) != r || sink.ResultOf("other") != 0 {
+			t.Errorf("%s is read as %s", want, sink.ResultOf(want))
+		}
+	}
+}
+
+// TestEnded: a call without an answer says what ended it, and whether a copy may have been carried out.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	over, cancel := context.WithCancelCause(t.Context())
+	cancel(io.ErrClosedPipe)
+	for name, c := range map[string]struct {
+		ctx       context.Context
+		last      error
+		uncertain int
+		want      store.Outcome
+		cause     string
+	}{
+		"refused":           {t.Context(), io.EOF, 0, store.Fail, "EOF"},
+		"one copy unsure":   {t.Context(), io.EOF, 1, store.Unknown, "EOF"},
+		"its context ended": {over, io.EOF, 0, store.Fail, "io: read/write on closed pipe\nEOF"},
+		"by its context":    {over, io.ErrClosedPipe, 2, store.Unknown, "io: read/write on closed pipe"},
+	} {
+		if e := sink.Ended(c.ctx, "put", c.last, c.uncertain); e.Outcome != c.want || e.Cause.Error() != c.cause || e.Op != "put" {
+			t.Errorf("%s: %v", name, e)
+		}
+	}
+}
+
+// TestPause: the pauses between copies double from 20 ms to 1 s, half of it more or less.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for range 300 { // as they are random
+			var p sink.Pause
+			for n, d := range []time.Duration{20, 40, 80, 160, 320, 640, 1000, 1000} {
+				d *= time.Millisecond
+				begun := time.Now()
+				p.Wait(t.Context())
+				if w := time.Since(begun); w < d/2 || w >= d/2+d {
+					t.Fatalf("pause %d lasts %s, want %s, half of it more or less", n+1, w, d)
+				}
+			}
+		}
+	})
+}
+
+// TestNamesAndFloors: what a sink keeps of an issuer is not taken for a resource.
+func TestNamesAndFloors(t *testing.T) {
+	t.Parallel()
+	if f := sink.FloorOf("i"); !sink.IsFloor(f) || sink.IsFloor("i") {
+		t.Errorf("floor %q", f)
+	}
+	if sink.Fresh(0) != (sink.Header{}) || sink.Fresh(1) != (sink.Header{Highest: 1, Sealed: true}) {
+		t.Errorf("fresh: %+v, %+v", sink.Fresh(0), sink.Fresh(1))
+	}
+	for name, c := range map[string]struct {
+		issuer    string
+		below     int64
+		resources []string
+		ok        bool
+	}{
+		"right":           {"i", 1, []string{"a", "b"}, true},
+		"highest":         {"i", sink.MaxToken, nil, true},
+		"no issuer":       {"", 1, nil, false},
+		"below any token": {"i", 0, nil, false},
+		"above any token": {"i", sink.MaxToken + 1, nil, false},
+		"no name":         {"i", 1, []string{"a", ""}, false},
+		"a floor":         {"i", 1, []string{sink.FloorOf("i")}, false},
+	} {
+		if err := sink.CheckRetire(c.issuer, c.below, c.resources); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

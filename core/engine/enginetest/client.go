@@ -40,6 +40,7 @@ type simJob struct {
 	// hasteAfter is when one brings it forward, 0 for never.
 	hasteAfter time.Duration
 	poison     string
+	other      *job.Job // with the same key and another body; nil: there is none
 
 	// Guarded by World.mu.
 	acked    bool
@@ -65,6 +66,9 @@ type simRun struct {
 	returned time.Time // zero: never
 	err      error
 	spared   bool // it failed as it was interrupted
+	tooLong  bool // it was ended as it lasted too long
+	request  []byte
+	payload  []byte
 	valid    func() bool
 	early    time.Duration // by which its start was before the job's own time
 }
@@ -115,6 +119,8 @@ func (w *World) makeJobs() {
 		w.jobs = append(w.jobs, j)
 		w.byID[j.job.ID] = j
 	}
+	w.shortJobs()
+	w.otherBodies()
 }
 
 // simEpoch is when a bubble's clock starts.
@@ -134,7 +140,8 @@ func (w *World) client(ctx context.Context, j *simJob, r *rand.Rand) {
 		rctx, cancel := context.WithTimeout(ctx, limit)
 		begun := time.Now()
 		nonce := fmt.Sprintf("%s/%d/%d", j.job.ID, try, r.Int64())
-		rec, err := w.enqueue(rctx, p, j, nonce)
+		body := j.either(r)
+		rec, err := w.enqueue(rctx, p, body, nonce)
 		cancel()
 		if !p.answered() {
 			w.outcome(j, begun, store.Unknown) // nobody heard the answer
@@ -144,6 +151,9 @@ func (w *World) client(ctx context.Context, j *simJob, r *rand.Rand) {
 			w.outcome(j, begun, store.OK)
 			if rec.Duplicate {
 				w.count("duplicate")
+				if j.other != nil {
+					w.count("duplicate-body")
+				}
 			}
 			return
 		}
@@ -163,18 +173,18 @@ func (w *World) outcome(j *simJob, begun time.Time, o store.Outcome) {
 	w.counts["enqueue-"+o.String()]++
 }
 
-func (w *World) enqueue(ctx context.Context, p *process, j *simJob, nonce string) (engine.Receipt, error) {
+func (w *World) enqueue(ctx context.Context, p *process, j job.Job, nonce string) (engine.Receipt, error) {
 	if len(nonce)%2 == 0 {
-		return p.eng.Submit(ctx, j.job)
+		return p.eng.Submit(ctx, j)
 	}
-	rec, err := p.eng.Enqueue(ctx, j.job)
+	rec, err := p.eng.Enqueue(ctx, j)
 	if !errors.Is(err, engine.ErrNotOwner) {
 		return rec, err
 	}
 	w.count("inbox")
 	b := engine.Inbox{Store: p.session, Timeout: w.cfg.ttl/6 + time.Duration(len(nonce)), Clock: p.clock,
 		NewID: func() string { return nonce }}
-	return b.Enqueue(ctx, j.job, w.cfg.shards)
+	return b.Enqueue(ctx, j, w.cfg.shards)
 }
 
 func (w *World) shardOf(id job.ID) store.ShardID {
@@ -205,7 +215,8 @@ func (w *World) ownerOf(j *simJob) *process {
 // handle is the handler of every job.
 func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
 	w, j, own := p.w, p.w.byID[t.Run.Job.ID], ctx
-	r := &simRun{p: p, run: t.Run.ID, attempt: t.Run.Attempt, begun: time.Now(), valid: t.Valid}
+	r := &simRun{p: p, run: t.Run.ID, attempt: t.Run.Attempt, begun: time.Now(), valid: t.Valid,
+		request: t.Run.Job.Request, payload: t.Run.Job.Payload}
 	w.mu.Lock()
 	if p.crashed {
 		w.mu.Unlock()
@@ -216,6 +227,7 @@ func (p *process) handle(ctx context.Context, t *worker.Task) (err error) {
 	defer func() {
 		w.mu.Lock()
 		r.returned, r.err, r.spared = time.Now(), err, err != nil && errors.Is(context.Cause(own), job.ErrInterrupted)
+		r.tooLong = tooLong(own)
 		w.mu.Unlock()
 	}()
 	if wall := w.highestWall(p.node, w.ownedSince(w.shardOf(j.job.ID), t.Run.ID)); wall.Before(j.job.Due) {

@@ -14,6 +14,27 @@ import (
 
 // Draw draws a run from its seed.
 func Draw(seed uint64) Config {
+	cfg := DrawPlain(seed)
+	r := rand.New(rand.NewPCG(seed, 45))
+	cfg.tooLong, cfg.otherBodies = r.IntN(3) == 0, r.IntN(2) == 0
+	for n, e := range cfg.events {
+		if e.kind == "pause" && r.IntN(2) == 0 {
+			cfg.events[n].kind = "suspend"
+		}
+	}
+	if cfg.clocksHeal {
+		switch r.IntN(3) {
+		case 0:
+			cfg.wrongBy(2 * time.Hour)
+		case 1: // less than what a retry has to wait
+			cfg.wrongBy(time.Second + cfg.ttl/4)
+		}
+	}
+	return cfg
+}
+
+// DrawPlain is Draw without what was added since a seed was kept for what it had found.
+func DrawPlain(seed uint64) Config {
 	r := rand.New(rand.NewPCG(seed, 42))
 	drift := []float64{0.01, 0.05, 0.1}[r.IntN(3)]
 	ttl := time.Duration(500+r.IntN(1500)) * time.Millisecond
@@ -50,7 +71,7 @@ func Draw(seed uint64) Config {
 		cfg.poison = true
 		cfg.setup = func(s *sim.Store) { s.Refuses = poisonous }
 	case 2, 3:
-		cfg.wrongClocks(r)
+		cfg.wrongClocks(r, 10*time.Minute)
 	}
 	cfg.schedules = rand.New(rand.NewPCG(seed, 43)).IntN(4)
 	cfg.pauses = rand.New(rand.NewPCG(seed, 44)).IntN(3) == 0
@@ -61,7 +82,7 @@ func Draw(seed uint64) Config {
 }
 
 // Situations are what many runs together must have met, for their rules to say anything.
-var Situations = []string{"crash", "stop", "pause", "cut", "clock", "resend", "duplicate", "inbox-insert", "swept", "retired",
+var Situations = []string{"crash", "stop", "pause", "suspend", "cut", "clock", "resend", "duplicate", "inbox-insert", "swept", "retired",
 	"leveled", "emptied",
 	"tick-ok", "tick-fail", "tick-unknown", "takeover-ok", "takeover-fail", "takeover-unknown", "handover-ok",
 	"enqueue-ok", "enqueue-fail", "enqueue-unknown", "job-completed", "job-dlq", "job-cancelled", "job-abandoned",
@@ -72,7 +93,8 @@ var Situations = []string{"crash", "stop", "pause", "cut", "clock", "resend", "d
 	"crash-at-send", "crash-at-answer", "crash-at-settled", "crash-at-own", "crash-at-claim", "crash-at-start",
 	"crash-at-finish", "crash-at-complete", "crash-at-enqueue", "crash-at-copied", "crash-at-fire",
 	"judged-put-schedule", "judged-remove-schedule", "judged-enable", "judged-disable", "judged-trigger", "judged-fire", "judged-over",
-	"misfire", "missed", "skipped", "queued", "overlap", "void", "followed-completed", "followed-dlq", "followed-abandoned", "stopped-dlq"}
+	"misfire", "judged-backoff", "too-long", "duplicate-body",
+	"missed", "skipped", "queued", "overlap", "void", "followed-completed", "followed-dlq", "followed-abandoned", "stopped-dlq"}
 
 // Shrink makes a run smaller while it still breaks the rule: fewer faults of
 // processes, fewer kinds of faults of the network, fewer jobs and shards. It tries

@@ -166,6 +166,11 @@ func (w *World) judgeRuns(j *simJob, t *truth) {
 			w.violate("claim", "job %s: run %s was started twice", j.job.ID, r.run)
 		}
 		started[r.run] = true
+		if n := t.jobs[j.job.ID].attempts[r.run]; r.attempt != n {
+			w.violate("attempts", "job %s: run %s is told that it is attempt %d, and was claimed as %d", j.job.ID, r.run, r.attempt, n)
+		}
+		w.judgeLength(j, r)
+		w.judgeBody(j, r, t.jobs[j.job.ID])
 	}
 }
 

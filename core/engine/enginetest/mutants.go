@@ -58,7 +58,7 @@ func (m Mutant) Seeds(most uint64) uint64 {
 
 // Mutants are all that need no access to the engine's own parts.
 func Mutants() []Mutant {
-	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, scheduleMutants)
+	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, retryMutants, scheduleMutants)
 	for _, m := range mistake.All {
 		if m.Locks != nil {
 			continue // the lock's
@@ -98,8 +98,10 @@ var conditions = map[string]func(*Config){
 		struck("pause")(c)
 		c.stands = true
 	},
+	// Machines are suspended.
+	"suspend": struck("suspend"),
 	// Wall clocks are far apart.
-	"clocks": func(c *Config) { c.wrongClocks(rand.New(rand.NewPCG(c.seed, 5))) },
+	"clocks": func(c *Config) { c.wrongClocks(rand.New(rand.NewPCG(c.seed, 5)), 10*time.Minute) },
 	// There is much to be seen of schedules.
 	"schedules": func(c *Config) { c.schedules, c.maxBytes = 4, max(c.maxBytes, 10<<10) },
 	// Shards are paused.

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -38,32 +39,7 @@ type process struct {
 	handing  map[store.ShardID]bool
 	ids      atomic.Int64
 	stopping bool
-}
-
-// simClock runs at a wrong rate, and stands still for its process while that is
-// paused: timers fire late.
-type simClock struct {
-	clock.Clock
-	rate   float64
-	origin time.Time
-	hold   func()
-}
-
-func (c simClock) scale(d time.Duration) time.Duration { return time.Duration(float64(d)/c.rate) + 1 }
-
-func (c simClock) Now() time.Duration { return time.Duration(float64(time.Since(c.origin)) * c.rate) }
-
-func (c simClock) AfterFunc(d time.Duration, f func()) func() bool {
-	return c.Clock.AfterFunc(c.scale(d), func() {
-		c.hold()
-		f()
-	})
-}
-
-func (c simClock) Sleep(ctx context.Context, d time.Duration) error {
-	err := c.Clock.Sleep(ctx, c.scale(d))
-	c.hold()
-	return err
+	stood    bool // it stood still once
 }
 
 // start begins a life of node n.
@@ -88,7 +64,7 @@ func (w *World) start(n int) *process {
 	if len(w.cfg.rates) > 0 {
 		rate = w.cfg.rates[n%len(w.cfg.rates)]
 	}
-	p.clock = simClock{clock.Go(), rate, time.Now().Add(-time.Hour), p.session.Hold}
+	p.clock = p.session.Clock(rate)
 	snk := &simSink{w, p.effects, p.clock, w.cfg.ttl / 6}
 	p.pool = worker.New(worker.Options{
 		Slots: w.cfg.slots, Handlers: map[string]worker.Handler{"sim": p.timed(p.handle), "recurring": p.timed(p.recur)}, Sink: snk,
@@ -182,6 +158,9 @@ func (p *process) networks() []*sim.Session {
 }
 
 func (p *process) pause(d time.Duration) {
+	p.w.mu.Lock()
+	p.stood = true
+	p.w.mu.Unlock()
 	for _, s := range p.networks() {
 		s.Pause(d)
 	}
@@ -296,8 +275,7 @@ type setting struct {
 
 // wrongClocks makes the wall clocks of a run wrong by much more than anything lasts.
 // In half of all runs they stay so, in the others they are set right with all else.
-func (c *Config) wrongClocks(r *rand.Rand) {
-	wrong := 10 * time.Minute
+func (c *Config) wrongClocks(r *rand.Rand, wrong time.Duration) {
 	if c.clocksHeal = r.IntN(2) == 0; !c.clocksHeal {
 		wrong = 60 * c.ttl
 	}
@@ -313,6 +291,20 @@ func (c *Config) wrongClocks(r *rand.Rand) {
 	c.horizon, c.retry = c.ttl/2, job.Exponential(2*c.ttl, 2, 4*c.ttl)
 	// Ids are remembered by wall clocks.
 	c.dedupe += 2 * wrong
+}
+
+// wrongBy changes by how much wall clocks are wrong that are.
+func (c *Config) wrongBy(wrong time.Duration) {
+	by := func(d time.Duration) time.Duration { return time.Duration(cmp.Compare(d, 0)) * wrong }
+	for n := range c.skew {
+		c.skew[n] = by(c.skew[n])
+	}
+	for n, e := range c.events {
+		if e.kind == "clock" {
+			c.events[n].length = by(e.length)
+		}
+	}
+	c.dedupe = 14*c.ttl + 2*wrong
 }
 
 func (w *World) setClock(node int, offset time.Duration) {

@@ -43,6 +43,10 @@ type jobTruth struct {
 	insertedAt time.Time
 	redriven   int
 	hastened   []time.Time
+
+	failure  *failure // after which it waits
+	request  []byte   // for which it was inserted
+	attempts map[job.RunID]int
 }
 
 func (j *jobTruth) state() job.State {
@@ -138,7 +142,7 @@ func (t *truth) apply(s *shardTruth, c sim.ShardChange) {
 func (t *truth) of(id string) *jobTruth {
 	j := t.jobs[job.ID(id)]
 	if j == nil {
-		j = &jobTruth{}
+		j = &jobTruth{attempts: map[job.RunID]int{}}
 		t.jobs[job.ID(id)] = j
 	}
 	return j
@@ -152,6 +156,8 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 		v("behind", "%s: %s is inserted at or behind the mark %d", c.Shard, row.Key, mark)
 	}
 	switch row.Kind {
+	case store.KindPending:
+		t.waits(j, c, row)
 	case store.KindRunning:
 		id := job.RunID(row.Run)
 		if was, runs := s.runs(row); runs {
@@ -173,8 +179,10 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 			v("attempts", "job %s: claim %d is called attempt %d", row.ID, j.claims, row.Attempt)
 		}
 		j.attempt = row.Attempt
+		j.attempts[id] = row.Attempt
+		t.claimedAgain(j, c, row)
 	case store.KindJob:
-		if asked := t.w.byID[job.ID(row.ID)]; asked != nil && !bytes.Equal(row.Body, asked.job.Request) {
+		if asked := t.w.byID[job.ID(row.ID)]; asked != nil && !asked.askedFor(row.Body, j.request) {
 			v("request", "job %s: its %s row has request %q, it was asked for by %q", row.ID, row.State, row.Body, asked.job.Request)
 		}
 		next := job.State(row.State)
@@ -186,12 +194,13 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 		switch {
 		case !there:
 			j.inserted++
+			j.request = row.Body
 			j.insertedAt = c.At
 			if j.inserted > 1 {
 				v("twice", "job %s is inserted again, as %s; it was %v", row.ID, next, j.states)
 			}
 		case j.state() == job.Pending && next == job.Pending:
-			j.hastened = append(j.hastened, c.At)
+			j.hastened, j.failure = append(j.hastened, c.At), nil
 			t.w.counts[map[bool]string{true: "hastened-retry", false: "hastened-dated"}[row.Attempt > 0]]++
 			return
 		case !j.state().Next(next):
@@ -201,9 +210,13 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 			j.redriven++
 			j.claims, j.attempt, j.spared = 0, 0, 0
 		}
-		if j.state() == job.Running && next == job.Pending && t.w.spares(job.ID(row.ID), job.RunID(row.Run), c.To.Fence) {
-			j.spared++
-			t.w.counts["spared"]++
+		if j.state() == job.Running && next == job.Pending {
+			spared := t.w.spares(job.ID(row.ID), job.RunID(row.Run), c.To.Fence)
+			if spared {
+				j.spared++
+				t.w.counts["spared"]++
+			}
+			t.failed(j, job.ID(row.ID), job.RunID(row.Run), spared)
 		}
 		j.states = append(j.states, next)
 		if next.Ended() {

@@ -56,6 +56,9 @@ type Config struct {
 	twist func(d *schedule.Definition)
 	// deafSink says that it applied effects, and did not.
 	deafSink bool
+	// tooLong: some jobs last longer than they may. otherBodies: some keys are used again for
+	// another body.
+	tooLong, otherBodies bool
 	// retires: what jobs that are forgotten have left in the sink is removed.
 	retires bool
 	// stands: one in stillAt runs finds its process standing still before it looks at the clock.
@@ -69,7 +72,7 @@ type Config struct {
 type event struct {
 	at, length time.Duration
 	node       int
-	kind       string // crash, stop, pause, cut, outage; clock: length is by how much the wall clock is wrong from now on
+	kind       string // crash, stop, pause, suspend, cut, outage; clock: length is by how much the wall clock is wrong from now on
 }
 
 // World is a run's state.
@@ -279,6 +282,10 @@ func (w *World) strike(ctx context.Context, e event) {
 	case "pause":
 		w.count("pause")
 		p.pause(e.length)
+	case "suspend":
+		w.count("suspend")
+		p.pause(e.length)
+		p.session.Suspend(e.length)
 	case "cut":
 		w.count("cut")
 		p.session.Cut(true)

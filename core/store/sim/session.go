@@ -143,14 +143,20 @@ func askNamed[T any](ctx context.Context, p *Session, op string, find func() (T,
 
 // Read implements store.Locks.
 func (p *Session) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
+	p.Hold()
 	f := p.draw()
-	return ask(ctx, p, "read "+resource, f, func() (*store.Version, error) { return p.store.read(resource, f.stale && !serial), nil })
+	row, err := ask(ctx, p, "read "+resource, f, func() (*store.Version, error) { return p.store.read(resource, f.stale && !serial), nil })
+	p.Hold()
+	return row, err
 }
 
 // CAS implements store.Locks. Every copy takes its chances alone.
 func (p *Session) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, copyNo int) (store.CASResult, error) {
 	from = clone(from)
-	return ask(ctx, p, "cas "+resource, p.draw(), func() (store.CASResult, error) { return p.store.cas(p.name, resource, from, to), nil })
+	p.Hold()
+	res, err := ask(ctx, p, "cas "+resource, p.draw(), func() (store.CASResult, error) { return p.store.cas(p.name, resource, from, to), nil })
+	p.Hold()
+	return res, err
 }
 
 var _ store.Shards = (*Session)(nil)

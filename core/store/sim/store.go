@@ -128,12 +128,13 @@ type Session struct {
 	store *Store
 	name  string
 
-	mu      sync.Mutex
-	rnd     *rand.Rand
-	faults  Faults
-	cut     bool
-	paused  time.Time
-	crashed chan struct{}
+	mu       sync.Mutex
+	rnd      *rand.Rand
+	faults   Faults
+	cut      bool
+	paused   time.Time
+	suspends []suspend
+	crashed  chan struct{}
 
 	// Of requests whose fate is drawn by name.
 	seed uint64

@@ -1,0 +1,82 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"fencepost/core/clock"
+	"fencepost/core/lock"
+	"fencepost/core/store"
+	"fencepost/core/store/sim"
+)
+
+// begun is a clock whose timers run a moment after they have fired: to stop them is too late.
+type begun struct{ clock.Clock }
+
+func (c begun) AfterFunc(d time.Duration, f func()) func() bool {
+	return c.Clock.AfterFunc(d, func() {
+		time.Sleep(time.Millisecond)
+		f()
+	})
+}
+
+// TestTimerThatHasBegun: the deadline's timer finds a lease that is lost already.
+func TestTimerThatHasBegun(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, _ := r.client("a", noRenew, func(o *lock.Options) { o.Clock = begun{clock.Go()} })
+		l := r.acquire(c, "h")
+		time.Sleep(l.Deadline() - clock.Go().Now())
+		if l.Valid() {
+			t.Error("valid at its deadline")
+		}
+		time.Sleep(time.Second)
+		if n := len(r.rec.losses()); n != 1 {
+			t.Errorf("lost %d times", n)
+		}
+	})
+}
+
+// TestTwoRenewalsAtTheDeadline: of two that wait for each other both end with the lease.
+func TestTwoRenewalsAtTheDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, s := r.client("a")
+		l := r.acquire(c, "h")
+		time.Sleep(testTTL / 5)
+		s.SetFaults(sim.Faults{Latency: time.Millisecond, LoseRequest: 1})
+		if err := l.Renew(t.Context()); !errors.Is(err, lock.ErrDeadline) {
+			t.Errorf("renew: %v", err)
+		}
+		s.SetFaults(sim.Faults{Latency: time.Millisecond})
+		if err := l.Release(t.Context()); !errors.As(err, new(*lock.LostError)) {
+			t.Errorf("release: %v", err)
+		}
+	})
+}
+
+// refusing answers the first copy by the coordinator's timeout, and refuses the others for good.
+type refusing struct{ store.Locks }
+
+func (f refusing) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, n int) (store.CASResult, error) {
+	if to.Beat == 0 {
+		return f.Locks.CAS(ctx, resource, from, to, n)
+	}
+	if n == 0 {
+		return store.CASResult{}, &store.Error{Outcome: store.Unknown, ServerTimeout: true, Cause: errors.New("timeout")}
+	}
+	return store.CASResult{}, &store.Error{Outcome: store.Fail, Permanent: true, Cause: errors.New("no permission")}
+}
+
+// TestRefusedAfterATimeout: a release that ends with refusals is not reported as the server's timeout.
+func TestRefusedAfterATimeout(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.store.Connect("a", 7)
+		s.SetFaults(sim.Faults{Latency: time.Millisecond})
+		l := r.acquire(r.clientOn(refusing{s}, noRenew), "h")
+		if err := l.Release(t.Context()); store.OutcomeOf(err) != store.Unknown || !store.IsPermanent(err) {
+			t.Errorf("release: %v", err)
+		}
+		r.ops("[acquire:ok/1 release:unknown/4]")
+	})
+}
