@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fencepost/core/clock"
+	"fencepost/harness/record/history"
 	"fencepost/harness/target/sinks"
 )
 
@@ -17,6 +18,7 @@ func init() {
 		Proof: "Another session of the harness's, which takes part in nothing, finds the rows free before and after, and locked meanwhile " +
 			"(FOR UPDATE NOWAIT); by the server's own table of locks at least one session of others waits for the rival.",
 		Needs: Needs{Rows: true},
+		Takes: history.TakesSink,
 		New:   plain(sinkRowLocks{}),
 	})
 }

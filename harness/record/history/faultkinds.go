@@ -23,7 +23,7 @@ var faultKinds = map[string]FaultKind{
 	"restart-node":      {},
 	"sink-lost-replies": {Links: true, Takes: "sink"},
 	"sink-outage":       {Links: true, Takes: "sink"},
-	"sink-row-locks":    {},
+	"sink-row-locks":    {Takes: "sink"},
 	"slow-job":          {Holds: true, Takes: "nothing"},
 	"slow-node":         {Links: true},
 	"stop-worker":       {Still: true},
