@@ -9,6 +9,7 @@ import (
 	"fencepost/checker/past"
 	"fencepost/core/lock"
 	"fencepost/core/store/cassandra"
+	"fencepost/core/store/sim"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/simrun"
 	"fencepost/harness/target/system/broken"
@@ -21,18 +22,21 @@ var (
 	ranges    = workload.LockLoad{TTLFrom: time.Second, HoldFrom: 10 * time.Millisecond, ThinkFrom: 10 * time.Millisecond}
 	impatient = workload.LockLoad{Impatient: 0.4, Try: 0.3}
 	several   = workload.LockLoad{AtOnce: 3}
-	lateLook  = workload.LockLoad{LookDelay: 900 * time.Millisecond, AtOnce: 3}
+	lateLook  = workload.LockLoad{LookDelay: 900 * time.Millisecond, AtOnce: 2}
 )
 
 // lockRun is a run of the production client under a part of the workload.
 func lockRun(seed uint64, load workload.LockLoad, hold time.Duration) simrun.Config {
 	c := simrun.Draw(seed)
 	c.TTL, c.Workers, c.Clients, c.Load, c.Hold = 6*time.Second, 3, 2, load, hold
-	if c.Locks = 1; load.AtOnce > 1 {
-		c.Locks, c.Workers, c.Clients = 6, 4, 2
-	}
 	// Whoever asks without waiting may be refused by what a stale read shows: QUORUM shows none.
 	c.Faults.StaleRead, c.Faults.LateBy = 0, 2*c.TTL
+	switch c.Locks = 1; {
+	case load.LookDelay > 0 && load.TTLFrom == 0: // a watch by each of many processes, in a sound network
+		c.Locks, c.Workers, c.Faults = 2, 8, sim.Faults{Latency: 10 * time.Millisecond}
+	case load.AtOnce > 1:
+		c.Locks, c.Workers = 6, 4
+	}
 	return c
 }
 

@@ -175,6 +175,9 @@ func (x *Inquiry) decidedLate() []lateDecision {
 		if g == nil || !g.OwnedBy(e.Proc) || g.ClockBeyond || e.DecidedAt == 0 {
 			continue
 		}
+		if !g.Row.Shard && g.Token != e.Token {
+			continue // found by its fence alone: it was handed out under another token
+		}
 		mine := 0
 		for _, other := range g.Row.ByToken[g.Token] {
 			if other.OwnedBy(e.Proc) {

@@ -26,8 +26,8 @@ type LockLoad struct {
 	// drawn; Try the part of those that do not wait (TryAcquire).
 	Impatient float64 `yaml:"impatient,omitempty"`
 	Try       float64 `yaml:"try,omitempty"`
-	// LookDelay is for how long every fourth look at a lock that another holds is held up before
-	// it is sent, and every fourth one when it is answered; 0: none is.
+	// LookDelay is for how long four in ten looks at a lock's row are held up before they are sent,
+	// and one in ten when they are answered; 0: none is.
 	LookDelay Duration `yaml:"look_delay,omitempty"`
 }
 
@@ -107,6 +107,6 @@ func (l LockLoad) words() string {
 	say(l.AtOnce > 1, "up to %d at once", l.AtOnce)
 	say(l.Impatient > 0, "%v of the acquires cancelled or timed out", l.Impatient)
 	say(l.Try > 0, "%v of them TryAcquire", l.Try)
-	say(l.LookDelay > 0, "looks up to %s late", l.LookDelay.D())
+	say(l.LookDelay > 0, "looks %s late", l.LookDelay.D())
 	return b.String()
 }

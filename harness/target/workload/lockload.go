@@ -32,8 +32,9 @@ type LockLoad struct {
 	// half have it as their timeout. Try is the part of those that do not wait.
 	Impatient float64 `json:"impatient,omitempty"`
 	Try       float64 `json:"try,omitempty"`
-	// LookDelay holds up one in four looks at a row before it is sent, and one in four when it is
-	// answered.
+	// LookDelay holds up four in ten looks at a row before they are sent, and one in ten when they
+	// are answered. The first are what matters: who counts from when such a look began counts a
+	// time for which the version that it shows may not have been there.
 	LookDelay time.Duration `json:"look_delay_ns,omitempty"`
 }
 
@@ -198,15 +199,15 @@ func (l *lateLooks) Read(ctx context.Context, resource string, serial bool) (*st
 		return l.Locks.Read(ctx, resource, serial)
 	}
 	l.mu.Lock()
-	which := l.rng.IntN(4)
+	which := l.rng.IntN(10)
 	l.mu.Unlock()
-	if which == 0 {
+	if which < 4 {
 		if err := l.clock.Sleep(ctx, l.delay); err != nil {
 			return nil, notAnswered(resource, err)
 		}
 	}
 	row, err := l.Locks.Read(ctx, resource, serial)
-	if which == 1 && err == nil {
+	if which == 4 && err == nil {
 		if err := l.clock.Sleep(ctx, l.delay); err != nil {
 			return nil, notAnswered(resource, err)
 		}
