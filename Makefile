@@ -151,7 +151,7 @@ test-browser: ## Test the pages in headless Chromium (FENCEPOST_NO_BROWSER=1 ski
 	$(GO) test -tags browser -count=1 -timeout 5m ./core/service/livepage ./internal/pagetest ./reports/browser ./reports/serve
 
 .PHONY: test
-test: ## Run all tests, in 35 minutes: unit, pages in a browser, a real cluster, chaos runs good and known-broken
+test: ## Run all tests, in half an hour: unit, pages in a browser, a real cluster, chaos runs good and known-broken
 	@GO="$(GO)" scripts/test-all
 
 .PHONY: test-tools
