@@ -275,6 +275,22 @@ func TestClose(t *testing.T) {
 			}
 		})
 	})
+	t.Run("with a renewal on its way", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			c, s := r.client("a")
+			r.acquire(c, "h")
+			s.Cut(true)
+			time.Sleep(testTTL/3 + testTTL/60) // it is sent, and not yet sent again
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := c.Close(ctx); err == nil {
+				t.Error("Close says that nothing is left")
+			}
+			synctest.Wait()
+			// Nobody releases the lease any more, and an observer is called for each end.
+			r.ops("[acquire:ok/1 renew:unknown/1]")
+		})
+	})
 }
 
 func TestCallersContext(t *testing.T) {

@@ -44,6 +44,7 @@ func (l *Lease) renewLoop() {
 		// Not under the lease's own context: a release then waits for the copy
 		// on its way instead of making its outcome unknown.
 		err := l.renew(l.c.base)
+		l.settleClosed()
 		l.unlock()
 		switch {
 		case l.ctx.Err() != nil:
@@ -55,6 +56,18 @@ func (l *Lease) renewLoop() {
 			pause = 0
 		}
 	}
+}
+
+// settleClosed gives up what the client no longer settles as it is closed, if nobody releases the
+// lease: an operation that was begun is ended. The caller has the semaphore.
+func (l *Lease) settleClosed() {
+	o := l.pending
+	if o == nil || l.c.base.Err() == nil {
+		return
+	}
+	l.pending = nil
+	o.giveUp(context.Cause(l.c.base))
+	l.settled(o)
 }
 
 // renew runs one renewal, or goes on with the pending one, until it is settled,
