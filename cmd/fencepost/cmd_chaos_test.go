@@ -69,8 +69,9 @@ func TestCommand(t *testing.T) {
 		want  string
 	}{
 		{"paxos-lease", chaosFlags{seed: 7, paxos: "v1"}, "make chaos SCENARIO=paxos-lease SEED=7 PAXOS=v1"},
-		{"steady", chaosFlags{seed: 9, override: scenario.Overrides{Sink: "http"}}, "make chaos SCENARIO=steady SEED=9 CONTENTION=medium SINK=http"},
-		{"steady", chaosFlags{seed: 9, workload: scenario.Plain}, "make chaos SCENARIO=steady SEED=9 CONTENTION=medium"},
+		{"latency", chaosFlags{seed: 9, override: scenario.Overrides{Sink: "http"}}, "make chaos SCENARIO=latency SEED=9 CONTENTION=medium SINK=http"},
+		{"latency", chaosFlags{seed: 9, workload: scenario.Plain}, "make chaos SCENARIO=latency SEED=9 CONTENTION=medium"},
+		{"steady", chaosFlags{seed: 9, workload: scenario.Plain, override: scenario.Overrides{Sink: "http"}}, "make chaos SCENARIO=steady SEED=9 CONTENTION=medium WORKLOAD=plain SINK=http"},
 		{"jobs-steady", chaosFlags{seed: 9, workload: scenario.Plain}, "make chaos SCENARIO=jobs-steady SEED=9 CONTENTION=medium WORKLOAD=plain"},
 		{"jobs-poison", chaosFlags{seed: 9, workload: "jobs-mixture"}, "make chaos SCENARIO=jobs-poison SEED=9 CONTENTION=medium WORKLOAD=jobs-mixture"},
 		{"mine.yaml", chaosFlags{seed: 8}, "make chaos SCENARIO=mine.yaml SEED=8 CONTENTION=medium"},

@@ -21,6 +21,12 @@ import (
 
 func TestPowerJobs(t *testing.T) {
 	t.Parallel()
+	onHTTP := len(system.Broken())
+	for _, s := range system.Broken() {
+		if s.Sink != "" && s.Sink != "http" {
+			onHTTP-- // it is wrong in how it uses another sink
+		}
+	}
 	for name, c := range map[string]struct {
 		f    powerFlags
 		jobs int
@@ -31,7 +37,7 @@ func TestPowerJobs(t *testing.T) {
 		"a whole design":  {powerFlags{times: 1, mutants: "lock-per-job"}, 0, `unknown variant "lock-per-job"`},
 		"some":            {powerFlags{times: 1, mutants: "hilo-tokens,broken/row-ttl"}, 2, ""},
 		"a sink":          {powerFlags{times: 1, mutants: "hilo-tokens", sink: "http"}, 1, ""},
-		"all with a sink": {powerFlags{times: 1, sink: "http"}, len(system.Broken()), ""},
+		"all with a sink": {powerFlags{times: 1, sink: "http"}, onHTTP, ""},
 		"no such sink":    {powerFlags{times: 1, sink: "redis"}, 0, `unknown sink "redis"`},
 		"not its sink":    {powerFlags{times: 1, mutants: "lock-per-job/job-lost", sink: "http"}, 0, "not http"},
 		"seeds":           {powerFlags{times: 2, mutants: "hilo-tokens", seeds: "7,8,9"}, 3, ""},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"fencepost/core/clock"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/sinks"
 )
@@ -74,8 +73,10 @@ func until(ctx context.Context, so func() (bool, error)) error {
 		if ok || err != nil || time.Now().After(end) {
 			return err
 		}
-		if err := clock.Go().Sleep(ctx, 10*time.Millisecond); err != nil {
-			return err
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
