@@ -223,3 +223,30 @@ func (c lockCase) run(t *testing.T, seed uint64) (*history.History, *Result) {
 	h := simrun.Make(t, cfg)
 	return h, Check(t.Context(), h, Options{})
 }
+
+// TestThousandsOfLocks: a run over 5,000 of them, each with a few cycles, is judged like others.
+// That one of them is not asked for any more after a fault is no wonder, and no slow recovery.
+func TestThousandsOfLocks(t *testing.T) {
+	race.Skip(t)
+	t.Parallel()
+	c := simrun.Draw(3)
+	c.TTL, c.Workers, c.Clients, c.Locks, c.Hold = 6*time.Second, 4, 6, 5000, 20*time.Millisecond
+	c.Think, c.Faults = 10*time.Millisecond, sim.Faults{Latency: 10 * time.Millisecond}
+	h := simrun.Make(t, c)
+	for i := range h.Events {
+		if e := &h.Events[i]; e.Op == history.NoteExpect {
+			x := *e.Expect()
+			x.Thresholds = []history.Threshold{{Recovery: history.RecoverySlowest, MaxMS: 18_500}}
+			e.OwnDetails().Expect = &x
+		}
+	}
+	began := time.Now()
+	r := Check(t.Context(), h, Options{})
+	t.Logf("%s in %s: %s", r.Verdict, time.Since(began), r.Summary)
+	if ids := failing(r); r.Verdict != Pass || len(ids) > 0 {
+		t.Errorf("%s, %v", r.Verdict, ids)
+	}
+	if cycles := propertyOf(r, "P1").Checked; cycles < 10_000 {
+		t.Errorf("%d grants only", cycles)
+	}
+}

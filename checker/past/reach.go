@@ -268,7 +268,7 @@ func (a *Past) AfterHeals() []FaultRecovery {
 		}
 	}
 	var out []FaultRecovery
-	many := len(a.Rows) > manyRows
+	many := a.ManyRows()
 	for _, w := range a.Faults {
 		if !healed[w.Fault.ID] {
 			continue
@@ -292,8 +292,12 @@ func (a *Past) AfterHeals() []FaultRecovery {
 	return out
 }
 
-// manyRows is of how many locks it is no wonder that one of them is not asked for any more.
+// manyRows is of how many locks it is no wonder that one of them is not asked for any more, or
+// has its first success after a heal only when the run ends.
 const manyRows = 200
+
+// ManyRows says that the run has so many.
+func (a *Past) ManyRows() bool { return len(a.Rows) > manyRows }
 
 // add takes a lock's, or all locks', demand after the heal into account: the longest time
 // for which it was asked for until a success.

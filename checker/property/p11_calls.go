@@ -22,7 +22,6 @@ func (a *Judgement) checkLockCalls(p *Property) {
 		}
 		for g, call := range a.abandoned(l) {
 			abandoned++
-			p.Checked++
 			if r := renewedAfter(l, g, call); r != nil {
 				p.add(l.Name, append(past.Events(call, &g.Acquire.Op), past.Events(&r.Op)...),
 					"%s renewed %s under token %d %s after its call had ended without it: nobody holds that lease, and it is kept from others",
@@ -41,7 +40,6 @@ func (a *Judgement) checkLimit(l *past.Row, c *past.Op, p *Property) {
 	if c.End == nil || limit == 0 && !try {
 		return
 	}
-	p.Checked++
 	life := history.Life(c.Invoke.Proc)
 	took := c.End.TS - c.Invoke.TS
 	head := a.HeaderOf(life)

@@ -217,7 +217,7 @@ func (a *Judgement) readRecovery(t history.Threshold) reading {
 			case waited > float64(t.MaxMS):
 				took = math.Inf(1)
 				out.of = fmt.Sprintf("%s after the heal of %s (%s)", a.NameOf(g.Demand), f.ID, f.Name)
-			case f.Until == a.EndOfWork():
+			case f.Until == a.EndOfWork() && (g.Demand.Key == "" || !a.ManyRows()):
 				return reading{why: fmt.Sprintf("none followed of %s after %s (%s) was healed %.1f ms before the end",
 					a.NameOf(g.Demand), f.ID, f.Name, float64(f.Until-f.Healed)/1e6)}
 			}

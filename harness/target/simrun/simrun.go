@@ -40,9 +40,9 @@ type Config struct {
 	// Hooks make the hooks of each life, for mistakes elsewhere; nil: none.
 	Hooks func() workload.Hooks
 	// Load is what clients of locks do beyond taking one at a time; Hold is for how long they
-	// hold one on average, 0: an eighth of the ttl.
-	Load workload.LockLoad
-	Hold time.Duration
+	// hold one on average, and Think their pause, 0: an eighth of the ttl.
+	Load        workload.LockLoad
+	Hold, Think time.Duration
 	// Shards is how many shards of jobs there are instead of locks, and PlantJobs the
 	// same for what runs them.
 	Shards int
@@ -232,7 +232,7 @@ func lockName(n int) string { return fmt.Sprintf("lock-%d", n) }
 func (r *run) work(ctx context.Context, l *life) {
 	defer l.rec.close()
 	cfg := workload.Config{Run: "sim", Worker: history.Worker(l.name), Life: l.name, Seed: r.Seed, Clients: r.Clients, TTL: r.TTL,
-		Lock: r.Load, Hold: cmp.Or(r.Hold, r.TTL/8), Think: r.TTL / 8, AcquireTimeout: 12 * r.TTL, DriftBound: driftBound, MarginBase: marginBase}
+		Lock: r.Load, Hold: cmp.Or(r.Hold, r.TTL/8), Think: cmp.Or(r.Think, r.TTL/8), AcquireTimeout: 12 * r.TTL, DriftBound: driftBound, MarginBase: marginBase}
 	for n := range r.Locks {
 		cfg.Locks = append(cfg.Locks, lockName(n))
 	}

@@ -85,7 +85,8 @@ var lockVariants = []System{
 		Name: "takeover-own-ttl", Chapter: inLocks,
 		About: "a contender waits for its own ttl before it takes a lease over, not for the row's",
 		Seen:  "the ttl is a setting of each client, and a deployment changes it; locks of one name with another lease time",
-		Red:   &Red{Scenario: "steady", Contention: "medium", Workload: "locks-ranges", Properties: []string{"P8"}, Mechanism: "expiry-by-own-ttl"},
+		Red: &Red{Scenario: "slow-job", Contention: "medium", Workload: "locks-ranges",
+			Properties: []string{"P8"}, Mechanism: "expiry-by-own-ttl"},
 	},
 	{
 		Name: "watch-from-start", Chapter: inLocks,
