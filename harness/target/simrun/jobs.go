@@ -45,6 +45,7 @@ func (r *run) workJobs(ctx context.Context, l *life, cfg workload.Config, effect
 	if r.PlantJobs != nil {
 		shards, hooks = r.PlantJobs(shards, r.TTL)
 	}
+	hooks = r.standing(l, hooks)
 	if err := workload.Schedule(ctx, r.feed, cfg, l.rec, clock.Go(), shards, effects, hooks, log); err != nil && r.PlantJobs == nil {
 		r.t.Error(err)
 	}

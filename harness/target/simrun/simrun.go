@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +36,10 @@ type Config struct {
 	Length                  time.Duration // from the first worker's start to the settling
 	Faults                  sim.Faults    // of the network, while the first worker is away
 	Kill                    bool          // the first worker dies and comes back; else it is cut off
+	// Stands: one in so many requests of clients, or runs of jobs, finds its process standing still,
+	// for longer than a lease: where the answer has come (workload's points -answered), or where
+	// the run is about to look at the clock, until the fault is healed. 0: none.
+	Stands int
 	// Plant puts a mistake between a worker's lock client and its rows; nil: none.
 	Plant func(rows store.Locks, ttl time.Duration) store.Locks
 	// Hooks make the hooks of each life, for mistakes elsewhere; nil: none.
@@ -80,6 +85,8 @@ type run struct {
 	feed  context.Context // of jobs, until full
 	full  context.CancelFunc
 	over  sync.WaitGroup
+	// healed: nobody stands still any more.
+	healed atomic.Bool
 }
 
 // Make makes a run and returns what it recorded.
@@ -164,6 +171,7 @@ func (r *run) fault(ctx context.Context, host *recorder, length time.Duration) {
 	note(history.ActionEvidence)
 	f.Proven, f.Text = false, ""
 	host.phase("heal")
+	r.healed.Store(true)
 	for _, l := range r.lives {
 		l.network(sim.Faults{Latency: r.Faults.Latency})
 	}
@@ -247,11 +255,11 @@ func (r *run) work(ctx context.Context, l *life) {
 	if r.Plant != nil {
 		rows = r.Plant(rows, r.TTL)
 	}
-	var hooks workload.Hooks
-	if r.Config.Hooks != nil {
-		hooks = r.Config.Hooks()
+	hooks := workload.Hooks{}
+	if r.Hooks != nil {
+		hooks = r.Hooks()
 	}
-	if err := workload.Compete(ctx, cfg, l.rec, clock.Go(), rows, effects, hooks, quiet); err != nil {
+	if err := workload.Compete(ctx, cfg, answered{l.rec, l}, clock.Go(), rows, effects, hooks, quiet); err != nil {
 		r.t.Error(err)
 	}
 }

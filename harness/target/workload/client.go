@@ -268,9 +268,9 @@ func (p *process) newLocker(ctx context.Context, rows store.Locks) (Locker, erro
 
 // Compete is the lock workload of one worker over rows and a sink that are there already:
 // its clients take locks until ctx ends, and then finish their cycles. Run does the same on
-// a cluster.
-func Compete(ctx context.Context, cfg Config, rec Recorder, base clock.Clock, rows store.Locks, effects sink.Sink, hooks Hooks,
-	log *slog.Logger) error {
+// a cluster. Of hooks it has Locks, Observer and Locker, which are given no database.
+func Compete(ctx context.Context, cfg Config, rec Recorder, base clock.Clock, rows store.Locks, effects sink.Sink,
+	hooks Hooks, log *slog.Logger) error {
 	p := simple(cfg, rec, base, effects, hooks, log)
 	locker, err := p.newLocker(ctx, rows)
 	if err != nil {

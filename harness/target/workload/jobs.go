@@ -100,8 +100,8 @@ func loadOrders(ctx context.Context, p *process) (load, error) {
 }
 
 // Schedule is the job workload of one worker likewise, without links to other
-// workers, so that only a shard's owner takes commands on its schedules: it enqueues until feed ends and runs jobs until ctx does. Of hooks it
-// has Engine.
+// workers, so that only a shard's owner takes commands on its schedules: it enqueues until feed
+// ends and runs jobs until ctx does. Of hooks it has Engine and Executor.
 func Schedule(ctx, feed context.Context, cfg Config, rec Recorder, base clock.Clock, shards store.Shards, effects sink.Sink,
 	hooks Hooks, log *slog.Logger) error {
 	p := simple(cfg, rec, base, effects, hooks, log)
@@ -112,6 +112,9 @@ func Schedule(ctx, feed context.Context, cfg Config, rec Recorder, base clock.Cl
 		Clock: p.leases, Logger: log,
 	})
 	o.Executor = pool
+	if hooks.Executor != nil {
+		o.Executor = hooks.Executor(cfg, pool)
+	}
 	e, err := engine.New(shards, o)
 	if err != nil {
 		return err
