@@ -15,6 +15,6 @@
 //
 // Calls that log are left out: what a log line says is no behaviour that tests should fix.
 //
-// The known tools were not used. gremlins v0.6.0 cannot sample, nor restrict tests per package,
-// and has no operators that remove statements or errors; go-mutesting edits the work tree.
+// gremlins v0.6.0 was not used: it cannot draw a sample or choose tests, limits them by the wall
+// clock, and removes neither statements nor errors.
 package mutation
