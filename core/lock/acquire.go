@@ -236,9 +236,8 @@ func (a *acquisition) attempt(ctx context.Context, from *store.Version) *Lease {
 	c.fork()
 	c.hold(a.r)
 	var state atomic.Int32
-	var settled func() // set before abandoned is closed
+	var settled func() // set before state says abandoned
 	finished := make(chan struct{})
-	abandoned := make(chan struct{})
 	go func() {
 		defer c.done()
 		defer c.drop(a.r)
@@ -250,7 +249,6 @@ func (a *acquisition) attempt(ctx context.Context, from *store.Version) *Lease {
 			close(finished)
 			return
 		}
-		<-abandoned // settled is set
 		defer settled()
 		if o.outcome == store.OK {
 			c.handBack(a.r, grant{holder: a.req.Holder, version: to, anchor: o.anchor})
@@ -259,13 +257,12 @@ func (a *acquisition) attempt(ctx context.Context, from *store.Version) *Lease {
 	select {
 	case <-finished:
 	case <-ctx.Done():
+		settled = a.r.setPending()
 		if state.CompareAndSwap(attemptOpen, attemptAbandoned) {
 			a.unsettled = true
-			settled = a.r.setPending()
-			close(abandoned)
 			return nil
 		}
-		<-finished
+		settled() // it finished at the same time
 	}
 	return a.outcome(ctx, o)
 }

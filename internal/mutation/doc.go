@@ -7,13 +7,14 @@
 //
 // The sample is drawn from the seed, from all mutants of the package. The tests that judge it
 // are a fast subset (Subsets): own tests and some seeds of the simulation. A mutant that does not
-// compile does not count. One that fails a test, or uses more than a minute of CPU time, is killed.
+// compile does not count. One that fails a test, or uses more than a minute of CPU time, or none for
+// a minute, is killed; for the latter it looks into /proc, so it needs Linux.
 // The rest survives: a test is missing, or the mutant behaves as the original does. Those are
 // listed in equivalent.txt with the reason, and count neither way. The score is a sample's, so it
 // is printed with its 95 % Wilson interval.
 //
 // Calls that log are left out: what a log line says is no behaviour that tests should fix.
 //
-// The known tools were not used. gremlins v0.6.0 cannot sample, nor restrict tests per package,
-// and has no operators that remove statements or errors; go-mutesting edits the work tree.
+// gremlins v0.6.0 was not used: it cannot draw a sample or choose tests, limits them by the wall
+// clock, and removes neither statements nor errors.
 package mutation

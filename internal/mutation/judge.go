@@ -30,7 +30,7 @@ type Judge struct {
 	Root  string // the module
 	Steps []Step
 	// Limit is how much CPU time a step may use, in whole seconds. It is not a time of the wall
-	// clock, so that a busy machine kills no mutant. What only waits is killed after five times that.
+	// clock, so that a busy machine kills no mutant.
 	Limit time.Duration
 
 	dir string
@@ -123,18 +123,59 @@ func (j *Judge) build(ctx context.Context, overlay, dir, binary string, m Mutant
 	return false, fmt.Errorf("go test -c ./%s: %w\n%s", dir, err, out)
 }
 
+// idle is for how long a step may use no CPU time at all: it waits for what never comes.
+const idle = time.Minute
+
+// cancelIdle calls cancel when a process has used no CPU time for that long.
+func cancelIdle(ctx context.Context, pid int, most time.Duration, cancel func()) {
+	tick := time.NewTicker(most / 10)
+	defer tick.Stop()
+	last, since := "", time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		switch used := cpuTime(pid); {
+		case used != last:
+			last, since = used, time.Now()
+		case time.Since(since) >= most:
+			cancel()
+			return
+		}
+	}
+}
+
+// cpuTime is what /proc says that a process has used, in user and in system mode.
+func cpuTime(pid int) string {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // gone: it has ended
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 13 {
+		return ""
+	}
+	return fields[11] + " " + fields[12]
+}
+
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
 // run returns the test that failed; "" if none did.
 func (j *Judge) run(ctx context.Context, binary string, s Step) (by string, err error) {
-	timed, cancel := context.WithTimeout(ctx, 5*j.Limit)
+	timed, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// The shell's limits are of this process alone, and the kernel's.
 	limits := fmt.Sprintf(`ulimit -t %d; ulimit -v %d; exec "$@"`, int(j.Limit.Seconds()), memory)
 	cmd := exec.CommandContext(timed, "sh", append([]string{"-c", limits, "sh", binary, "-test.failfast"}, s.Args...)...)
 	cmd.Dir = filepath.Join(j.Root, s.Dir)
 	cmd.WaitDelay = 10 * time.Second
-	out, err := cmd.CombinedOutput()
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	go cancelIdle(timed, cmd.Process.Pid, idle, cancel)
+	err = cmd.Wait()
+	out := text.Bytes()
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:

@@ -1,9 +1,11 @@
 package mutation
 
 import (
+	"context"
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -91,6 +93,26 @@ func TestToy(t *testing.T) {
 	killed := Equivalents{toy + "/toy.go:Half:boundary:1": {}}
 	if _, err := Sample(t.Context(), io.Discard, j, some[:1], killed, 1, 1); err == nil {
 		t.Error("a mutant that is listed as equivalent was killed, and that is no error")
+	}
+}
+
+// TestIdle: a process that waits for ever is ended, one that works is not.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]bool{"exec sleep 60": true, "while :; do :; done": false} {
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "sh", "-c", script)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		idle := false
+		cancelIdle(ctx, cmd.Process.Pid, 3*time.Second, func() { idle = true })
+		cancel()
+		_ = cmd.Wait()
+		if idle != want {
+			t.Errorf("%q is taken for idle: %v", script, idle)
+		}
 	}
 }
 

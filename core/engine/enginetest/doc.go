@@ -1,6 +1,6 @@
 // Package enginetest is a simulated world for the job engine: processes that crash, pause
-// and stop, clocks that are wrong, a network that loses and delays, all on the simulated
-// store (package sim) with the time of a bubble (testing/synctest). A run is drawn from a
+// and stop, machines that are suspended, clocks that are wrong, a network that loses and
+// delays, all on the simulated store (package sim) with the time of a bubble (testing/synctest). A run is drawn from a
 // seed, and the same seed makes the same run to the nanosecond.
 //
 //	cfg := enginetest.Draw(seed)
