@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/gateway"
 	"fencepost/harness/env/link"
 	"fencepost/harness/target/fleet"
 	"fencepost/harness/target/sinks"
@@ -24,6 +25,8 @@ type Env struct {
 	Sink Service
 	// Rival opens sessions of somebody else in the sink's database; nil: it is in none.
 	Rival func(ctx context.Context) (sinks.Rival, error)
+	// Proxy is before a sink that is reached by HTTP, if a fault of the plan needs it.
+	Proxy *gateway.Gateway
 	// TLS is the configuration of a connection to the node with this IP; nil, or a nil
 	// result: no TLS.
 	TLS func(ip string) *tls.Config

@@ -27,6 +27,7 @@ const (
 	FamilyNode    Family = "node"
 	FamilySink    Family = "sink"
 	FamilyRows    Family = "rows"
+	FamilyProxy   Family = "proxy"
 )
 
 // Kind is a kind of fault. Whatever else knows of it reads it here: the file with its code
@@ -54,6 +55,7 @@ type Needs struct {
 	Clocks  bool // fencepost's own workers: no other program reads the clocks that it changes
 	Service bool // a sink that is a process of its own
 	Rows    bool // a sink in a database, whose rows others can lock
+	Proxy   bool // a sink that is reached by HTTP, with a proxy before it
 	Hold    bool // a client that is held: the fault is nothing but the hold of its trigger
 }
 
@@ -62,7 +64,8 @@ func (n Needs) Words() (out []string) {
 	for _, need := range []struct {
 		is bool
 		of string
-	}{{n.Jobs, "jobs"}, {n.Clocks, "fencepost's own workers"}, {n.Service, "a sink that is a process"}, {n.Rows, "a sink in a database"}, {n.Hold, "a trigger with a hold"}} {
+	}{{n.Jobs, "jobs"}, {n.Clocks, "fencepost's own workers"}, {n.Service, "a sink that is a process"}, {n.Rows, "a sink in a database"},
+		{n.Proxy, "a sink that is reached by HTTP"}, {n.Hold, "a trigger with a hold"}} {
 		if need.is {
 			out = append(out, need.of)
 		}
@@ -117,6 +120,7 @@ var Terms = []Term{
 	{"delayed", "The harness times its own bytes through each end, over connections of which it holds both ends, before, during and after; and requests through the links to nodes and sink, made as a client makes them. The median during the fault is longer by at least half the latency, whatever the jitter. Bytes of others were delayed too."},
 	{"gone", "The kernel no longer has the process: its id is free, or another process's."},
 	{"stands still", "Every thread of the process is stopped (state T in /proc)."},
+	{"passes", "A read of the harness's passes the proxy before and after."},
 	{"silent", "It answers a request of the harness's before and after, and none meanwhile."},
 }
 

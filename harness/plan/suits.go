@@ -33,6 +33,9 @@ func suitsSink(s *scenario.Spec, sys system.System) error {
 			return fmt.Errorf("%s: its fault %s needs a sink that is a separate process, such as --sink=%s, and no external system",
 				s.Name, st.Fault, sinks.HTTP)
 		}
+		if fault.Of(st.Fault).Needs.Proxy && k.Answer == nil {
+			return fmt.Errorf("%s: its fault %s needs a sink that is reached by HTTP: --sink=%s", s.Name, st.Fault, sinks.HTTP)
+		}
 		if fault.Of(st.Fault).Needs.Rows && k.Rival == nil {
 			return fmt.Errorf("%s: its fault %s needs a sink in a database, such as --sink=%s", s.Name, st.Fault, sinks.Postgres)
 		}

@@ -194,6 +194,9 @@ func (r *runner) sinkTap() link.Tap {
 	r.witness(history.WitnessAnswers, nil)
 	return httptap.New(httptap.Options{
 		Exchange: func(l *link.Link, x httptap.Exchange) {
+			if r.sink.proxy != nil {
+				r.sink.proxy.Near(x)
+			}
 			if e, ok := r.sink.kind.Answer(l.From(), x); ok {
 				r.rec.Record(e)
 			}

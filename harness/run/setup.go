@@ -8,12 +8,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/gateway"
 	"fencepost/harness/env/link"
 	"fencepost/harness/env/osproc"
+	"fencepost/harness/fault"
 	"fencepost/harness/plan"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
@@ -134,7 +137,7 @@ func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Confi
 	s := r.plan.Spec
 	return fleet.Config{
 		Binaries: r.binaries(), Workers: s.Workload.Workers - r.opt.System.MissingWorkers, Nodes: nodes, Links: links,
-		NodeTap: r.nodeTap, SinkTap: r.sinkTap(), Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.at.Addr,
+		NodeTap: r.nodeTap, SinkTap: r.sinkTap(), Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.toWorkers(),
 		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir),
 		Unexpected: func(life string, err error) { r.progress.problem("%s %v", life, err) },
 		Broken:     func(life string, err error) { r.abort(&brokenError{fmt.Errorf("%s: %w", life, err)}) },
@@ -230,6 +233,7 @@ type runSink struct {
 	service *osproc.Service // nil: on the nodes
 	at      sinks.Place
 	client  sinks.Client
+	proxy   *gateway.Gateway // before the service; nil: none
 }
 
 // startSink starts the sink and connects to it.
@@ -254,6 +258,12 @@ func (r *runner) startSink(ctx context.Context) error {
 		r.env.Sink, r.env.SinkGreeting = r.sink.service, kind.Greeting
 		r.sink.at.Addr, r.sink.at.Secret = r.sink.service.Addr(), r.sink.service.Secret
 	}
+	if r.needsProxy() {
+		if r.env.Proxy, err = gateway.Start(r.sink.at.Addr); err != nil {
+			return err
+		}
+		r.sink.proxy = r.env.Proxy
+	}
 	if kind.Rival != nil {
 		r.env.Rival = func(ctx context.Context) (sinks.Rival, error) { return kind.Rival(ctx, r.sink.at) }
 	}
@@ -261,6 +271,19 @@ func (r *runner) startSink(ctx context.Context) error {
 		return fmt.Errorf("connect to the sink %s: %w", kind.Name, err)
 	}
 	return nil
+}
+
+// needsProxy says whether a fault of the plan acts on a proxy before the sink.
+func (r *runner) needsProxy() bool {
+	return slices.ContainsFunc(r.plan.Spec.Faults, func(s scenario.Step) bool { return fault.Of(s.Fault).Needs.Proxy })
+}
+
+// toWorkers is the address of the service that workers' links lead to.
+func (s *runSink) toWorkers() string {
+	if s.proxy != nil {
+		return s.proxy.Addr()
+	}
+	return s.at.Addr
 }
 
 // resources are those of a service that were ever called.
@@ -278,6 +301,9 @@ func (s *runSink) resources(ctx context.Context) ([]string, error) {
 func (s *runSink) close() error {
 	if s.client != nil {
 		s.client.Close()
+	}
+	if s.proxy != nil {
+		s.proxy.Close()
 	}
 	if s.service != nil {
 		return s.service.Close()

@@ -86,6 +86,26 @@ var sinkVariants = []System{
 		Red:   &Red{Scenario: "pause-worker", Contention: "high", Properties: []string{"P4"}, Mechanism: "ledger-forged"},
 	},
 	{
+		Name: "sink-keys-in-two-steps", Chapter: inSinks, BrokenSink: "keys-in-two-steps",
+		About: "the sink's service looks for a key in one transaction and writes the effect in another",
+		Note:  "`SINK=http`; 20 ms lie between",
+		Seen:  "SELECT … WHERE idempotency_key = ?, then INSERT, without a unique index",
+		Red:   &Red{Scenario: "sink-doubled-uploads", Contention: "medium", Properties: []string{"P4"}, Mechanism: "resend-is-another-effect"},
+	},
+	{
+		Name: "sink-decides-by-headers", Chapter: inSinks, BrokenSink: "decides-by-headers",
+		About: "the sink's service decides when the headers of an effect have come, and writes when its body has",
+		Note:  "`SINK=http`",
+		Seen:  "middleware that checks tokens and keys before the handler reads the body",
+		Red:   &Red{Scenario: "sink-slow-uploads", Contention: "medium", Properties: []string{"P3", "P4"}, Mechanism: "resend-is-another-effect"},
+	},
+	{
+		Name: "sink-trusts-any-answer", Chapter: inSinks, Sink: "http",
+		About: "a client takes any decision that comes for the one that it asked for",
+		Seen:  "a cache that leaves the idempotency key out of its key; responses mixed up on a shared connection",
+		Red:   &Red{Scenario: "sink-answering-proxy", Contention: "medium", Properties: []string{"P4"}, Mechanism: "answer-made-up"},
+	},
+	{
 		Name: "no-raise", Chapter: inSinks,
 		About: "a holder does not raise its token before it reads what it acts on",
 		Note:  "a client that took a lease over is slow, 7/8 ttl",
@@ -158,6 +178,7 @@ var harnessVariants = []System{
 	inert("replies", "dropped answers but lets them through", "lost-replies", "links-not-cut"),
 	inert("node", "stopped nodes but sends no signal", "pause-node", "fault-did-not-bite"),
 	inert("rows", "locked the rows of the sink but locks none", "sink-row-locks", "fault-did-not-bite"),
+	inert("proxy", "told the proxy before the sink to answer by itself but lets it pass all on", "sink-answering-proxy", "fault-did-not-bite"),
 	inert("sink", "killed the sink's process but sends no signal", "kill-sink", "fault-did-not-bite"),
 	{
 		Name: "harness-worker-missing", Chapter: inHarness, MissingWorkers: 1,

@@ -215,7 +215,7 @@ var lockVariants = []System{
 	},
 	{
 		Name: "locks-read-at-quorum", Chapter: inLocks,
-		About: "lock rows are read at QUORUM where a SERIAL read settles what became of a write",
+		About: "before a write is sent again its row is read at QUORUM, which is to settle what became of the copy before",
 		Seen: "a read helper without a parameter for the level; a SERIAL read costs as much as a write, so somebody makes it " +
 			"cheaper",
 		Red: &Red{Scenario: "lost-replies", Contention: "medium", Properties: []string{"P13"}, Mechanism: "read-outside-consensus"},

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"time"
 
 	"fencepost/core/sink"
 	boltsink "fencepost/core/sink/bolt"
@@ -58,12 +59,26 @@ const BrokenEnv = "FENCEPOST_SINK_BROKEN"
 // highest token that it has seen in place of the one that came: its ledger is in order.
 const ForgesLedger = "forges-ledger"
 
+// Services that decide an effect in one step and write it in another.
+const (
+	// KeysInTwoSteps looks for the key, and later writes without looking for it again; tokens it
+	// compares when it writes.
+	KeysInTwoSteps = "keys-in-two-steps"
+	// DecidesByHeaders decides when the headers have come, and writes when the body has.
+	DecidesByHeaders = "decides-by-headers"
+)
+
 // Handler serves the contract of the HTTP sink, and the back door.
 func Handler(s *boltsink.Sink) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", httpsink.Handler(s))
-	if os.Getenv(BrokenEnv) == ForgesLedger {
+	switch os.Getenv(BrokenEnv) {
+	case ForgesLedger:
 		mux.HandleFunc("POST "+httpsink.PathEffects, func(w http.ResponseWriter, req *http.Request) { unchecked(s, w, req, true) })
+	case KeysInTwoSteps:
+		mux.HandleFunc("POST "+httpsink.PathEffects, func(w http.ResponseWriter, req *http.Request) { inTwoSteps(s, w, req, false) })
+	case DecidesByHeaders:
+		mux.HandleFunc("POST "+httpsink.PathEffects, func(w http.ResponseWriter, req *http.Request) { inTwoSteps(s, w, req, true) })
 	}
 	mux.HandleFunc("POST "+PathWrite, func(w http.ResponseWriter, req *http.Request) {
 		serve(w, req, func(ctx context.Context, in write) (out written, err error) {
@@ -135,6 +150,57 @@ func unchecked(s *boltsink.Sink, w http.ResponseWriter, req *http.Request, forge
 	w.Header().Set(httpsink.HeaderResult, result.String())
 	w.Header().Set(httpsink.HeaderSeen, strconv.FormatInt(seen, 10))
 	w.Header().Set(httpsink.HeaderSeq, strconv.FormatInt(seq, 10))
+	_, _ = io.WriteString(w, "{}")
+}
+
+// between is how long a service of two steps takes for the first one, at least.
+const between = 20 * time.Millisecond
+
+// inTwoSteps decides, does something else, and then writes. byHeaders: see DecidesByHeaders.
+func inTwoSteps(s *boltsink.Sink, w http.ResponseWriter, req *http.Request, byHeaders bool) {
+	httpsink.Repeat(w.Header(), req.Header)
+	resource, issuer, token, e, err := claims(req.Header)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	a := sink.Answer{}
+	look := func(r *boltsink.Rows) (err error) {
+		if err = r.Bind(issuer); err != nil {
+			return err
+		}
+		a.Result, a.Seen, a.Seq = sink.Applied, max(r.Highest, token), r.Seq
+		if a.FirstToken, err = r.Applied(e.Key); a.FirstToken > 0 {
+			a.Result = sink.Duplicate
+		} else if token < r.Highest {
+			a.Result = sink.Stale
+		}
+		return err
+	}
+	err = s.Update(req.Context(), resource, look)
+	_, broken := io.Copy(io.Discard, req.Body) // of half a request nothing is done
+	time.Sleep(between)
+	if err = errors.Join(err, broken); err == nil && a.Result == sink.Applied {
+		err = s.Update(req.Context(), resource, func(r *boltsink.Rows) error {
+			if token < r.Highest && !byHeaders {
+				a.Result, a.Seen, a.Seq = sink.Stale, r.Highest, r.Seq
+				return nil
+			}
+			err := r.Accept(token, e)
+			a.Seen, a.Seq = r.Highest, r.Seq
+			return err
+		})
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set(httpsink.HeaderResult, a.Result.String())
+	w.Header().Set(httpsink.HeaderSeen, strconv.FormatInt(a.Seen, 10))
+	w.Header().Set(httpsink.HeaderSeq, strconv.FormatInt(a.Seq, 10))
+	if a.Result == sink.Stale {
+		w.WriteHeader(http.StatusPreconditionFailed)
+	}
 	_, _ = io.WriteString(w, "{}")
 }
 

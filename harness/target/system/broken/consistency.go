@@ -11,6 +11,7 @@ import (
 	"fencepost/core/sink"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
+	"fencepost/harness/record/history"
 	"fencepost/harness/target/sinks"
 	"fencepost/harness/target/system/unfenced"
 	"fencepost/harness/target/workload"
@@ -19,7 +20,7 @@ import (
 // Here statements are what they should be but for the level at which they are sent.
 
 func init() {
-	plant("locks-read-at-quorum", only(workload.Hooks{Locks: locksAtQuorum}))
+	plant("locks-read-at-quorum", locksAtQuorum)
 	plant("ledger-read-at-quorum", only(workload.Hooks{Sink: ledgerAtQuorum}))
 	plant("ledger-commit-at-one", ledgerCommitAtOne)
 	plant("jobs-shard-read-at-one", shardAtOne)
@@ -27,15 +28,50 @@ func init() {
 	plant("jobs-heartbeats-at-one", heartbeatsAtOne)
 }
 
-// locksAtQuorum reads lock rows at QUORUM also where it settles by them what became of a write.
-func locksAtQuorum(_ workload.Config, _ *cassandra.DB, inner store.Locks) store.Locks {
-	return quorumLocks{inner}
+// locksAtQuorum looks whether an earlier copy of a write was applied before it sends the next one,
+// and reads at QUORUM for it, as wherever it reads.
+func locksAtQuorum() workload.Hooks {
+	o := &ownSession{}
+	return workload.Hooks{
+		Recorder: o.recorder,
+		Locks: func(_ workload.Config, _ *cassandra.DB, inner store.Locks) store.Locks {
+			return &quorumLocks{inner, o}
+		},
+	}
 }
 
-type quorumLocks struct{ store.Locks }
+type quorumLocks struct {
+	store.Locks
+	o *ownSession
+}
 
-func (l quorumLocks) Read(ctx context.Context, resource string, _ bool) (*store.Version, error) {
+func (l *quorumLocks) Read(ctx context.Context, resource string, _ bool) (*store.Version, error) {
 	return l.Locks.Read(ctx, resource, false)
+}
+
+func (l *quorumLocks) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, copyNo int) (store.CASResult, error) {
+	if copyNo > 0 {
+		proc := to.Holder
+		if proc == "" && from != nil {
+			proc = from.Holder
+		}
+		if row := l.settle(ctx, proc, resource); row != nil && *row == to {
+			return store.CASResult{Applied: true}, nil
+		}
+	}
+	return l.Locks.CAS(ctx, resource, from, to, copyNo)
+}
+
+// settle is a read that decides, recorded like the client's own; nil: it says nothing.
+func (l *quorumLocks) settle(ctx context.Context, proc, resource string) *store.Version {
+	e := history.Event{Proc: proc, ID: l.o.rec.NewID(), Type: history.Invoke, Op: history.OpRead, Key: resource}
+	l.o.rec.Record(e)
+	row, err := l.Read(ctx, resource, true)
+	if e.Type, e.Row = history.OK, workload.Version(row); err != nil {
+		e.Type, e.Row, e.Error = history.Unknown, nil, err.Error()
+	}
+	l.o.rec.Record(e)
+	return row
 }
 
 // onNodes is the session of the sink that is on the nodes, which the variants of its rows need
