@@ -3,11 +3,16 @@ package checker
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"fencepost/core/schedule"
+	"fencepost/core/store"
+	"fencepost/harness/record/history"
 	"fencepost/harness/target/simrun"
+	"fencepost/harness/target/system/broken"
 	"fencepost/harness/target/workload"
 	"fencepost/internal/race"
 )
@@ -58,6 +63,122 @@ func TestRecurringRunsPass(t *testing.T) {
 			}
 			if n.Fired < 50 || n.Skipped == 0 {
 				t.Error("too little was fired or skipped to show anything")
+			}
+		})
+	}
+}
+
+// TestPolicies: P12 passes what a schedule's policies allow, and says what they do not.
+func TestPolicies(t *testing.T) {
+	t.Parallel()
+	asks := func(overlap, misfire string, grace int64) func(*recurringStory) {
+		return func(y *recurringStory) {
+			y.form = func(_ int, s *history.Schedule) {
+				s.Kind, s.Overlap, s.Misfire, s.GraceMS, s.WindowMS = "fixed_rate", overlap, misfire, grace, 0
+			}
+		}
+	}
+	both := func(fs ...func(*recurringStory)) func(*recurringStory) {
+		return func(y *recurringStory) {
+			for _, f := range fs {
+				f(y)
+			}
+		}
+	}
+	makesUp := edited(4100, func(e *history.Event) { // by the last one
+		e.OwnDetails().Changes = fire(4)
+		e.Changes()[1].Missed = 1
+	})
+	does := func(when int64, do string, last int64) func(*recurringStory) {
+		return edited(when, func(e *history.Event) {
+			e.OwnDetails().Changes = []history.Change{{Do: do, Schedule: storyKey, LastMS: last}}
+		})
+	}
+	for name, c := range map[string]struct {
+		change func(*recurringStory)
+		status Status
+		says   string
+		named  string
+	}{
+		"what is late is skipped":                 {both(asks("allow", "skip", 500), makesUp), StatusPass, "", ""},
+		"what is late fires":                      {asks("allow", "skip", 500), StatusFail, "was late by 1080 ms: more than 500", ""},
+		"what is in time is skipped":              {both(asks("allow", "skip", 2000), makesUp), StatusFail, "misses its nominal time", ""},
+		"one in time makes up for the late":       {both(asks("allow", "once", 500), makesUp), StatusPass, "", ""},
+		"the last of the late makes up for all":   {both(asks("allow", "once", 50), makesUp), StatusPass, "", ""},
+		"the last of the late, by another policy": {both(asks("allow", "skip", 50), makesUp), StatusFail, "was late by 80 ms", ""},
+		"an occurrence beside another":            {asks("skip", "once", 5000), StatusFail, "has not ended: its overlap policy is skip", "overlap-not-kept"},
+		"an occurrence that should wait":          {asks("queue", "once", 5000), StatusFail, "its overlap policy is queue", "overlap-not-kept"},
+		"fires when it was removed":               {does(4100, history.DoRemove, 0), StatusFail, "though it was removed", "removal-in-memory"},
+		"goes back":                               {does(5030, history.DoFire, storyWall(3020)), StatusFail, "goes back from", "schedule-set-back"},
+		"is enabled, and was not disabled":        {does(2022, history.DoEnable, storyWall(2022)), StatusFail, "is enabled and stands at", ""},
+		"an occurrence that is over, and is not":  {does(2022, history.DoOver, storyWall(1020)), StatusFail, "for ended, which is not", ""},
+		"a form that nobody asked for": {both(func(y *recurringStory) {
+			y.form = func(_ int, s *history.Schedule) { s.Form = "a" }
+		}, edited(storyFirst, func(e *history.Event) { e.Changes()[0].Form = "b" })), StatusFail, "in a form that nobody asked for", ""},
+		"the version before says less": {func(y *recurringStory) {
+			y.form = func(n int, s *history.Schedule) {
+				if n == 0 {
+					s.Kind, s.Overlap, s.Misfire, s.GraceMS, s.Form = "fixed_rate", "allow", "all", 60_000, "a"
+				}
+			}
+		}, StatusPass, "", ""},
+		"two forms, and nobody says which": {func(y *recurringStory) {
+			y.form = func(n int, s *history.Schedule) { s.EveryMS += int64(n) * 500 }
+		}, StatusUnknown, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newStory()
+			c.change(y)
+			h := y.tell()
+			r := Check(context.Background(), h, Options{})
+			p := propertyOf(r, "P12")
+			said := c.says == ""
+			for _, v := range p.Violations {
+				said = said || strings.Contains(v.Message, c.says)
+			}
+			if p.Status != c.status || !said {
+				t.Errorf("P12 is %s, want %s saying %q: %s %+v", p.Status, c.status, c.says, p.Detail, p.Violations)
+			}
+			if best := Explain(h, r, Options{}).Best(); c.named != "" && !slices.Contains(best, c.named) {
+				t.Errorf("named %v, want %s", best, c.named)
+			}
+		})
+	}
+}
+
+// TestScheduleMistakesAreNamed: the variants of schedules are red by P12 in simulated runs too.
+func TestScheduleMistakesAreNamed(t *testing.T) {
+	race.Skip(t)
+	t.Parallel()
+	for variant, named := range map[string]string{"jobs-removed-returns": "removal-in-memory", "jobs-overlap-in-memory": "overlap-not-kept"} {
+		t.Run(variant, func(t *testing.T) {
+			t.Parallel()
+			red, found := 0, 0
+			for seed := range uint64(2) {
+				c := simrun.DrawJobs(seed)
+				c.Recurring = everySchedule()
+				c.PlantJobs = func(shards store.Shards, _ time.Duration) (store.Shards, workload.Hooks) {
+					hooks, err := broken.Worker(variant)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return hooks.Shards(workload.Config{}, nil, shards), hooks
+				}
+				h := simrun.Make(t, c)
+				r := Check(context.Background(), h, Options{})
+				if propertyOf(r, "P12").Status != StatusFail {
+					continue
+				}
+				red++
+				if best := Explain(h, r, Options{}).Best(); slices.Contains(best, named) {
+					found++
+				} else {
+					t.Logf("seed %d: named %v", seed, best)
+				}
+			}
+			if red == 0 || found == 0 {
+				t.Errorf("%d of 2 runs are red by P12, and %s is named in %d", red, named, found)
 			}
 		})
 	}

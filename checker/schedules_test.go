@@ -25,6 +25,9 @@ type recurringStory struct {
 	// asked and window are what clients say of the schedule.
 	asked  string
 	window int64
+	// form changes what the n-th put asks for.
+	form func(n int, s *history.Schedule)
+	puts int
 	// change is applied to each batch's changes and wall clock, by when it is sent.
 	change func(at int64, e *history.Event)
 }
@@ -78,6 +81,10 @@ func (y *recurringStory) command(from, to int64, do, result string) {
 	if do == history.DoPut {
 		s.EveryMS, s.WindowMS = 1000, y.window
 		s.Job = &history.Job{Queue: "jobs", Shard: storyShard, Kind: "k", Resource: "job/jobs/", MaxAttempts: 3}
+		if y.form != nil {
+			y.form(y.puts, s)
+		}
+		y.puts++
 	}
 	y.op(from, to, fmt.Sprintf("w2.1/s%d", from), history.OK, history.Event{Op: history.OpSchedule, Key: y.asked, Details: &history.Details{Schedule: s}}, history.Event{Result: result})
 }

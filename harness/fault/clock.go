@@ -18,12 +18,12 @@ import (
 func init() {
 	register(Kind{
 		Name: "clock", On: Worker, Family: FamilyClock,
-		About: "set the wall clock of workers wrong by an offset, or the rate of their lease clock",
+		About: "set the wall clock of workers wrong by an offset, or to shortly before the clocks of a time zone change, or the rate of their lease clock",
 		Proof: "The offset: in rows that each worker wrote meanwhile (the expiry of its locks, the times of its runs), " +
 			"against the time at which the nodes took them, within 500 ms or half of the offset. " +
 			"The rate: the harness times ticks that the worker sends by the clock that its leases go by; " +
 			"the least late ones run wrong by 0.8 to 1.25 of the rate",
-		Params: []string{"offset", "rate_ppm"},
+		Params: []string{"offset", "rate_ppm", "zone", "change"},
 		Needs:  Needs{Clocks: true},
 		Takes:  history.TakesNothing,
 		Swarm:  &Draw{Place: 10, Params: drawClock},
@@ -35,16 +35,72 @@ func init() {
 const maxRatePPM = 900_000
 
 // clockFault makes workers' clocks wrong.
-type clockFault struct{ to history.Clock }
+type clockFault struct {
+	to history.Clock
+	// zone is the time zone before whose change-th next change of clocks the wall clock is set.
+	zone   *time.Location
+	change int64
+}
+
+// beforeChange is how long before a zone's clocks change the wall clock is set: long enough for
+// schedules to fire before it.
+const beforeChange = 6 * time.Second
+
+// at is how the clocks are set at an instant. A zone has no such change any more if ok is false.
+func (f clockFault) at(now time.Time) (to history.Clock, ok bool) {
+	to = f.to
+	if f.zone == nil {
+		return to, true
+	}
+	end := now.Add(beforeChange)
+	for range f.change {
+		if end, ok = nextChange(f.zone, end); !ok {
+			return to, false
+		}
+	}
+	to.OffsetMS = end.Add(-beforeChange).Sub(now).Milliseconds()
+	return to, true
+}
+
+// nextChange is when the clocks of a zone are set next. Some databases of zones have bounds at
+// which nothing changes.
+func nextChange(zone *time.Location, after time.Time) (at time.Time, ok bool) {
+	for {
+		_, end := after.In(zone).ZoneBounds()
+		if end.IsZero() {
+			return end, false
+		}
+		_, was := end.Add(-time.Second).Zone()
+		if _, is := end.Zone(); is != was {
+			return end, true
+		}
+		after = end
+	}
+}
 
 func newClockFault(s Spec) (Fault, error) {
 	switch {
-	case s.Offset == 0 && s.RatePPM == 0:
-		return nil, errors.New("offset or rate_ppm is missing")
+	case s.Offset == 0 && s.RatePPM == 0 && s.Zone == "":
+		return nil, errors.New("offset, zone or rate_ppm is missing")
+	case s.Offset != 0 && s.Zone != "":
+		return nil, errors.New("offset and zone: only one of them says what the wall clock shows")
+	case s.Change < 0 || s.Change > 0 && s.Zone == "":
+		return nil, fmt.Errorf("change %d: which of the next changes of a zone's clocks, from 1", s.Change)
 	case s.RatePPM > maxRatePPM || s.RatePPM < -maxRatePPM:
 		return nil, fmt.Errorf("rate_ppm %d is not within ±%d", s.RatePPM, maxRatePPM)
 	}
-	return clockFault{history.Clock{OffsetMS: s.Offset.Milliseconds(), RatePPM: s.RatePPM}}, nil
+	f := clockFault{to: history.Clock{OffsetMS: s.Offset.Milliseconds(), RatePPM: s.RatePPM}, change: max(s.Change, 1)}
+	if s.Zone == "" {
+		return f, nil
+	}
+	var err error
+	if f.zone, err = time.LoadLocation(s.Zone); err != nil {
+		return nil, fmt.Errorf("zone %q: want an IANA name such as Europe/Berlin", s.Zone)
+	}
+	if _, ok := f.at(time.Now()); !ok {
+		return nil, fmt.Errorf("zone %s: its clocks change no more", s.Zone)
+	}
+	return f, nil
 }
 
 func (f clockFault) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
@@ -52,17 +108,21 @@ func (f clockFault) Inject(ctx context.Context, env *Env, targets []string) (Act
 	if err != nil {
 		return nil, err
 	}
-	a := &activeClock{env: env, to: f.to, workers: workers}
+	to, ok := f.at(time.Now())
+	if !ok {
+		return nil, fmt.Errorf("the clocks of %s change no more", f.zone)
+	}
+	a := &activeClock{env: env, to: to, workers: workers}
 	for _, w := range workers {
-		if _, err := env.clock(ctx, w, f.to); err != nil {
+		if _, err := env.clock(ctx, w, to); err != nil {
 			return nil, errors.Join(err, a.Heal(ctx))
 		}
 	}
 	a.lives, a.since = livesOf(workers), time.Now()
-	if f.to.RatePPM != 0 {
+	if to.RatePPM != 0 {
 		err = tickAll(workers, rateTick)
 	}
-	if f.to.OffsetMS != 0 {
+	if to.OffsetMS != 0 {
 		a.stamps = watchStamps(env)
 	}
 	if err != nil {

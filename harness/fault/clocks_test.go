@@ -105,3 +105,37 @@ func TestOffsetByStamps(t *testing.T) {
 		t.Errorf("%+v", ev)
 	}
 }
+
+// A wall clock is set to shortly before a zone's clocks change, at whatever date.
+func TestClockBeforeChange(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		zone         string
+		change       int64
+		now, becomes string
+	}{
+		{"Europe/Berlin", 0, "2026-11-23T12:00:00Z", "2027-03-28T00:59:54Z"},
+		{"Europe/Berlin", 2, "2026-11-23T12:00:00Z", "2027-10-31T00:59:54Z"},
+		{"Europe/Berlin", 1, "2027-03-28T00:59:57Z", "2027-10-31T00:59:54Z"}, // never set back
+		{"Australia/Lord_Howe", 1, "2026-11-23T12:00:00Z", "2027-04-03T14:59:54Z"},
+	} {
+		f, err := newClockFault(Spec{Zone: c.zone, Change: c.change})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := time.Parse(time.RFC3339, c.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to, ok := f.(clockFault).at(now)
+		if got := now.Add(time.Duration(to.OffsetMS) * time.Millisecond).UTC().Format(time.RFC3339); !ok || got != c.becomes {
+			t.Errorf("%s, change %d, from %s: %s, want %s", c.zone, c.change, c.now, got, c.becomes)
+		}
+	}
+	for name, s := range map[string]Spec{"no zone": {Zone: "Nowhere/Town"}, "none that changes": {Zone: "Asia/Ho_Chi_Minh"},
+		"two settings": {Zone: "Europe/Berlin", Offset: time.Second}, "a change of nothing": {Offset: time.Second, Change: 1}} {
+		if _, err := newClockFault(s); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}

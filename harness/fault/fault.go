@@ -32,6 +32,8 @@ type Spec struct {
 	Jitter  time.Duration `yaml:"jitter,omitempty"`
 	Offset  time.Duration `yaml:"offset,omitempty"`
 	RatePPM int64         `yaml:"rate_ppm,omitempty"`
+	Zone    string        `yaml:"zone,omitempty"`
+	Change  int64         `yaml:"change,omitempty"`
 	// Seed of what the fault draws itself; the plan sets it.
 	Seed uint64 `yaml:"seed,omitempty"`
 }
@@ -163,6 +165,10 @@ var Params = []Param{
 		func(s Spec) string { return text("jitter %s", s.Jitter) }},
 	{"offset", "by how much a wall clock is wrong; it may be negative",
 		func(s Spec) string { return text("offset %s", s.Offset) }},
+	{"zone", "a time zone (IANA name): a wall clock is set to 6 s before its clocks change",
+		func(s Spec) string { return text("zone %s", s.Zone) }},
+	{"change", "which of the zone's next changes; default 1",
+		func(s Spec) string { return text("change %d", s.Change) }},
 	{"rate_ppm", "by how many millionths a lease clock runs too fast; it may be negative",
 		func(s Spec) string { return text("rate %+d ppm", s.RatePPM) }},
 }

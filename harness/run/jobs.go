@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,8 +34,8 @@ func (r *runner) jobs() *workload.Jobs {
 		schedules = append(schedules, s.Of())
 	}
 	return &workload.Jobs{
-		Schedules: schedules,
-		Queue:     r.plan.Queue, Shards: w.Shards(), Workers: w.Workers, Rate: j.Rate / float64(w.Workers),
+		Schedules: schedules, Dedupe: j.Dedupe.D(),
+		Queue: r.plan.Queue, Shards: w.Shards(), Workers: w.Workers, Rate: j.Rate / float64(w.Workers),
 		Steps: j.Steps, Length: j.Length.D(), Flaky: j.Flaky, Poison: j.Poison, Ahead: j.Ahead.D(), Storm: j.Storm.D(), Every: j.Every.D(),
 		Window: j.Window.D(), Sequence: j.Sequence,
 		MaxAttempts: j.MaxAttempts, RetryBase: j.Retry.D(), Slots: j.Slots, Commands: commandsOf(j.Commands, w.Workers),
@@ -90,9 +92,9 @@ const runStampsCQL = "SELECT worker, ended, WRITETIME(ended) AS written FROM run
 // another day at times.
 func (r jobsByShard) stamps(ctx context.Context) ([]fault.Stamp, error) {
 	var out []fault.Stamp
-	today := store.DayOf(time.Now())
+	days := r.daysOfRuns(time.Now())
 	for _, id := range r.plan.Shards() {
-		for day := today - 1; day <= today+1; day++ {
+		for _, day := range days {
 			rows, err := r.db.Query(ctx, false, runStampsCQL, id.Queue, id.Shard, day)
 			if err != nil {
 				return nil, err
@@ -106,6 +108,21 @@ func (r jobsByShard) stamps(ctx context.Context) ([]fault.Stamp, error) {
 		}
 	}
 	return out, nil
+}
+
+// daysOfRuns are the days that workers' clocks may show.
+func (r jobsByShard) daysOfRuns(now time.Time) []int {
+	days := map[int]bool{}
+	of := func(t time.Time) {
+		for d := -1; d <= 1; d++ {
+			days[store.DayOf(t)+d] = true
+		}
+	}
+	of(now)
+	for _, w := range r.env.Fleet.Workers() {
+		of(now.Add(w.Offset()))
+	}
+	return slices.Sorted(maps.Keys(days))
 }
 
 // claim is a job's run, by its id.
@@ -196,12 +213,14 @@ func (r jobsByShard) seal(ctx context.Context) error {
 	shards := cassandra.NewShards(r.db)
 	ids := r.plan.Shards()
 	var claimed []claimedJob
+	fences := map[string]claimedJob{}
 	for i, id := range ids {
 		r.progress.at("%d of %d shards sealed", i, len(ids))
 		fence, err := r.seals.Shard(ctx, shards, id)
 		if err != nil {
 			r.seals.Trouble("shards", fmt.Errorf("seal %s: %w", id, err))
 		}
+		fences[engine.Issuer(id)] = claimedJob{shard: id, fence: fence}
 		jobs, err := r.seals.Rows(ctx, shards, id)
 		if err != nil {
 			r.seals.Trouble("shards", fmt.Errorf("read %s: %w", id, err))
@@ -209,6 +228,9 @@ func (r jobsByShard) seal(ctx context.Context) error {
 		for _, j := range jobs {
 			claimed = append(claimed, claimedJob{id, j, fence})
 		}
+	}
+	if r.plan.Spec.Workload.Jobs.Dedupe.D() < workload.DedupeWindow {
+		claimed = append(claimed, r.swept(fences, claimed)...)
 	}
 	r.progress.at("sealing the sink's %d resources", len(claimed))
 	var g errgroup.Group
@@ -221,6 +243,28 @@ func (r jobsByShard) seal(ctx context.Context) error {
 		})
 	}
 	return g.Wait() // none has an error
+}
+
+// swept are the jobs that were claimed and of which no row tells any more, by what their workers
+// have recorded: the sink has resources of them too. A resource that is left out there, P14 misses.
+func (r jobsByShard) swept(fences map[string]claimedJob, known []claimedJob) (out []claimedJob) {
+	seen := map[claimedJob]bool{}
+	for _, c := range known {
+		seen[c] = true
+	}
+	r.seals.Trouble("jobs that were swept", history.AllOf(r.historyDir()).Next(func(e *history.Event) {
+		at, ok := fences[e.Key]
+		if !ok {
+			return
+		}
+		for _, c := range e.Changes() {
+			if at.id = job.ID(c.Job); c.Do == history.DoClaim && !seen[at] {
+				seen[at] = true
+				out = append(out, at)
+			}
+		}
+	}))
+	return out
 }
 
 type claimedJob struct {

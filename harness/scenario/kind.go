@@ -123,6 +123,8 @@ func (j *Jobs) check() error {
 		return fmt.Errorf("every %s: at least %s, in whole milliseconds", j.Every.D(), schedule.MinEvery)
 	case j.Window.D()%time.Millisecond != 0 || j.Window.D() > schedule.MaxSpan:
 		return fmt.Errorf("window %s: at most %s, in whole milliseconds", j.Window.D(), schedule.MaxSpan)
+	case j.Dedupe.D() < time.Millisecond || j.Dedupe.D() > schedule.MaxSpan || j.Dedupe.D()%time.Millisecond != 0:
+		return fmt.Errorf("dedupe %s: up to %s, in whole milliseconds", j.Dedupe.D(), schedule.MaxSpan)
 	case j.Sequence < 0 || j.Sequence > job.MaxThen:
 		return fmt.Errorf("sequence %d: 0 to %d jobs", j.Sequence, job.MaxThen)
 	case !part(j.Flaky) || !part(j.Poison) || j.Flaky+j.Poison > 1:

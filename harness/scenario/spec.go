@@ -173,6 +173,7 @@ type Jobs struct {
 	MaxAttempts int         `yaml:"max_attempts"`        // default 8
 	Retry       Duration    `yaml:"retry"`               // wait after the first failed run, doubling up to four times as long; default 500ms
 	Slots       int         `yaml:"slots"`               // runs at once in a worker; default 32
+	Dedupe      Duration    `yaml:"dedupe"`              // for how long the id of a job that has ended is remembered; default 1h: longer than the run
 	Drain       Duration    `yaml:"drain"`               // bound on the time to the end of all jobs, when the enqueuing is over; default 60s
 }
 

@@ -16,6 +16,7 @@ import (
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/control"
 	"fencepost/harness/target/sinks"
+	"fencepost/harness/target/workload"
 	"fencepost/internal/choice"
 )
 
@@ -48,7 +49,7 @@ var (
 	}
 	defaultJobs = Jobs{
 		Rate: 60, Steps: 1, MaxAttempts: 8, Slots: 32, Length: Duration(20 * time.Millisecond), Retry: Duration(500 * time.Millisecond),
-		Drain: Duration(time.Minute), Window: Duration(time.Hour),
+		Drain: Duration(time.Minute), Window: Duration(time.Hour), Dedupe: Duration(workload.DedupeWindow),
 	}
 	defaultOrders = Orders{Items: 4, Stock: 1000, Hold: Duration(time.Minute)}
 	defaultPhases = Phases{

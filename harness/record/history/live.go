@@ -36,6 +36,9 @@ func NewFeed(dir string) (*Feed, error) {
 	return f, nil
 }
 
+// AllOf reads the *.jsonl files of dir from their beginnings on.
+func AllOf(dir string) *Feed { return &Feed{dir: dir, at: map[string]int64{}, dec: newLineDecoder()} }
+
 func (f *Feed) names() ([]string, error) { return filepath.Glob(filepath.Join(f.dir, "*.jsonl")) }
 
 // Next calls found with the events of the lines that are whole since the last call: by

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -32,6 +33,7 @@ type life struct {
 	fault  string // the worker's own last words
 	clocks chan control.Reading
 	ticks  []Tick
+	offset atomic.Int64 // of its wall clock, in ms
 }
 
 func (l *life) running() bool {
@@ -280,7 +282,18 @@ func (w *Worker) Clock(ctx context.Context, to *history.Clock) (control.Reading,
 }
 
 func (l *life) noteClock(to *history.Clock) {
+	l.offset.Store(to.OffsetMS)
 	l.worker.fleet.cfg.Recorder.Record(history.Event{Proc: l.name, Type: history.Note, Op: history.NoteClock, Details: &history.Details{Clock: to}})
+}
+
+// Offset is by how much the harness has made the wall clock of the worker's current life wrong;
+// 0 without one.
+func (w *Worker) Offset() time.Duration {
+	l, err := w.live()
+	if err != nil {
+		return 0
+	}
+	return time.Duration(l.offset.Load()) * time.Millisecond
 }
 
 // Tick is one tick of a worker, as it came here.

@@ -98,7 +98,9 @@ type Jobs struct {
 	// Commands are given on jobs and shards beside; nil: none.
 	Commands *Commands `json:"commands,omitempty"`
 	// Sequence is how many jobs follow each, one after the other.
-	Sequence    int           `json:"sequence,omitempty"`
+	Sequence int `json:"sequence,omitempty"`
+	// Dedupe is for how long the id of a job that has ended is remembered; 0: DedupeWindow.
+	Dedupe      time.Duration `json:"dedupe_ns,omitempty"`
 	MaxAttempts int           `json:"max_attempts"`
 	RetryBase   time.Duration `json:"retry_base_ns"`
 	Slots       int           `json:"slots"`
@@ -151,8 +153,8 @@ func Resource(lock string) string { return "res-" + lock }
 // row is a workload as a worker does it.
 type row struct {
 	check func(Config) error
-	// dedupe is how long the end of a job can be read, 0 for work that is no jobs.
-	dedupe time.Duration
+	// dedupe: the ids of jobs are remembered for a time after their end.
+	dedupe bool
 	// sink is its own sink on the run's nodes; nil: the one that is there.
 	sink func(*cassandra.DB, time.Duration) sink.Sink
 	load func(context.Context, *process) (load, error)
@@ -162,11 +164,11 @@ type row struct {
 var rows = map[string]map[string]row{
 	"locks": {"": {check: checkLocks, load: loadLocks}},
 	"jobs": {
-		"": {load: loadJobs, dedupe: dedupeWindow},
+		"": {load: loadJobs, dedupe: true},
 		lockperjob.Name: {load: loadJobsByLock,
 			sink: func(db *cassandra.DB, timeout time.Duration) sink.Sink { return lockperjob.NewSink(db, timeout) }},
 	},
-	"orders": {"": {load: loadOrders, dedupe: dedupeWindow}},
+	"orders": {"": {load: loadOrders, dedupe: true}},
 }
 
 // row is that of the configuration, which is checked for it.
@@ -186,6 +188,14 @@ func (c Config) row() (row, error) {
 		return r, r.check(c)
 	}
 	return r, nil
+}
+
+// dedupe is for how long the id of a job that has ended is remembered.
+func (c Config) dedupe() time.Duration {
+	if c.Jobs == nil || c.Jobs.Dedupe == 0 {
+		return DedupeWindow
+	}
+	return c.Jobs.Dedupe
 }
 
 func checkLocks(c Config) error {

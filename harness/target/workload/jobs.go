@@ -22,9 +22,9 @@ import (
 	"fencepost/harness/target/control"
 )
 
-// dedupeWindow of a run: longer than it lasts, so that every job's end can be read
-// when it is over.
-const dedupeWindow = time.Hour
+// DedupeWindow is for how long ids are remembered unless a workload says otherwise: longer than
+// a run lasts, so that every job's end can be read when it is over.
+const DedupeWindow = time.Hour
 
 // jobs is the job workload: a scheduler with a recorder wired in, and clients that
 // enqueue.
@@ -140,7 +140,7 @@ func (w *jobs) engineOptions(ctx context.Context) engine.Options {
 		Name: p.cfg.Life, Addr: j.Advertise, Queues: []engine.Queue{{Name: j.Queue, Shards: j.Shards}},
 		Ownership: engine.Ownership{TTL: p.cfg.TTL, DriftBound: p.cfg.DriftBound, MarginBase: p.cfg.MarginBase, DrainTimeout: drainTimeout / 2},
 		World:     engine.World{Clock: p.leases, Wall: p.clock.Wall, Rand: Rand(p.cfg.Seed, p.cfg.Life+"/engine")},
-		Retention: engine.Retention{DedupeWindow: dedupeWindow},
+		Retention: engine.Retention{DedupeWindow: p.cfg.dedupe()},
 		Reports:   engine.Reports{Observer: &shardObserver{ctx: ctx, process: p, lanes: w.lanes, dead: w.commander.died}, Logger: p.log},
 	}
 	if p.hooks.Engine != nil {

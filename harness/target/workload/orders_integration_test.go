@@ -54,7 +54,7 @@ func newRecordedShop(t *testing.T, ctx context.Context, session *sim.Session) *r
 	t.Cleanup(client.Close)
 	s := &recordedShop{tables: client.(orders.Tables), dir: t.TempDir()}
 	record := func(proc string) *history.Recorder {
-		r, err := history.NewRecorder(filepath.Join(s.dir, proc+".jsonl"), history.Header{Run: "r", Proc: proc, DriftBound: 0.01, MarginBaseMS: 50, DedupeMS: dedupeWindow.Milliseconds()})
+		r, err := history.NewRecorder(filepath.Join(s.dir, proc+".jsonl"), history.Header{Run: "r", Proc: proc, DriftBound: 0.01, MarginBaseMS: 50, DedupeMS: DedupeWindow.Milliseconds()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func newRecordedShop(t *testing.T, ctx context.Context, session *sim.Session) *r
 		Shards: session, Slots: cfg.Jobs.Slots, Sink: &laneSink{Sink: client, process: p}, Handlers: handlers,
 		Engine: engine.Options{
 			Name: cfg.Life, Queues: []engine.Queue{{Name: cfg.Jobs.Queue, Shards: cfg.Jobs.Shards}}, Ownership: engine.Ownership{TTL: cfg.TTL, MarginBase: 50 * time.Millisecond},
-			World: engine.World{Clock: p.leases, Wall: p.clock.Wall}, Retention: engine.Retention{DedupeWindow: dedupeWindow},
+			World: engine.World{Clock: p.leases, Wall: p.clock.Wall}, Retention: engine.Retention{DedupeWindow: DedupeWindow},
 			Reports: engine.Reports{Observer: &shardObserver{ctx: ctx, process: p, lanes: s.lanes}, Logger: p.log},
 		},
 	})

@@ -99,7 +99,10 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 	}
 	head := history.Header{
 		Run: cfg.Run, Proc: cfg.Life, System: cmp.Or(cfg.Variant, cfg.Scheduler), DriftBound: cfg.DriftBound, MarginBaseMS: cfg.MarginBase.Milliseconds(),
-		Promises: cfg.Promises, DedupeMS: of.dedupe.Milliseconds(),
+		Promises: cfg.Promises,
+	}
+	if of.dedupe {
+		head.DedupeMS = cfg.dedupe().Milliseconds()
 	}
 	file, err := history.NewRecorder(cfg.History, head)
 	if err != nil {
