@@ -164,6 +164,30 @@ var commandMutations = []mutation{
 	})},
 }
 
+// callAgain inserts another enqueue of a place's job, by a key, that was told to be a duplicate;
+// the calls that there are get another key.
+func (p jobPlace) callAgain(id, before, key string) {
+	respec(func(_ jobPlace, j *history.Job) { j.Key = before })(p)
+	p.x.ask(p.j, id, past.ResultDuplicate)
+	for i := range p.x.h.Events {
+		if e := &p.x.h.Events[i]; e.Op == history.OpEnqueue && e.Type == history.Invoke && e.Key == id && strings.HasSuffix(e.Proc, "/e9") {
+			spec := *e.Job()
+			spec.Key, spec.Resource = key, p.j.Spec.Resource
+			e.OwnDetails().Job = &spec
+		} else if e.Op == history.OpEnqueue && e.Type == history.OK && e.Key == id && id != p.j.ID { // it need not be anywhere
+			e.Type, e.Result, e.Error = history.Unknown, "", "timeout"
+		}
+	}
+}
+
+// mixtureMutations are about keys, and about runs that take too long.
+var mixtureMutations = []mutation{
+	{"two keys that have one id", "P5", nil, step(history.DoComplete, once, func(p jobPlace) { p.callAgain(p.j.ID, "w1.1-7", "W1.1-7") })},
+	{"one key that has two ids", "P5", nil, step(history.DoComplete, once, func(p jobPlace) { p.callAgain("twin", "w1.1-7", "w1.1-7") })},
+	{"job completed by a run that takes too long", "P5", nil,
+		step(history.DoComplete, func(p jobPlace) bool { return p.c().Attempt == 1 }, respec(func(_ jobPlace, j *history.Job) { j.Overruns = true }))},
+}
+
 // legalCommands are answers that are right, though only just.
 var legalCommands = map[string]func(*edit) bool{
 	"all as they were": func(e *edit) bool { return len(e.commanded().a.Jobs.List) > 0 },
@@ -205,6 +229,12 @@ var legalCommands = map[string]func(*edit) bool{
 		from := p.j.Calls[0].Invoke.TS
 		p.on(history.DoCancel, from+1, from+2, toldIt(history.ToldUnknown))
 	}),
+	"a key that is used again with another body": step(history.DoComplete, func(p jobPlace) bool {
+		return once(p) && len(p.j.Calls) == 1
+	}, func(p jobPlace) { p.callAgain(p.j.ID, "w1.1-7", "w1.1-7") }),
+	"a job completed by its second run, whose first takes too long": step(history.DoComplete, func(p jobPlace) bool {
+		return p.c().Attempt == 2
+	}, respec(func(_ jobPlace, j *history.Job) { j.Overruns = true })),
 	"a pause of a shard that is paused": func(e *edit) bool {
 		for _, l := range e.commanded().a.Rows {
 			if l.Replayed != nil && len(l.Replayed.Switched(true)) > 0 && l.Replayed.Switched(true)[0].OK() != nil {

@@ -233,7 +233,7 @@ var jobRunMutations = []mutation{
 }
 
 func mutationsOfJobs() []mutation {
-	return slices.Concat(jobMutations, jobRunMutations, attemptMutations, commandMutations)
+	return slices.Concat(jobMutations, jobRunMutations, attemptMutations, commandMutations, mixtureMutations)
 }
 
 // ownRun fits the ends of runs that their own owner ends.

@@ -69,6 +69,7 @@ func checkJobs(_ context.Context, a *Judgement, p *Property) {
 	report(&a.Jobs, "P5", p)
 	open := a.judgeJobs(p)
 	a.checkPauses(p)
+	a.checkKeys(p)
 	a.open = open.n
 	p.Detail = "every job by the replay of its shard's batches"
 	if a.Jobs.Locked > 0 {

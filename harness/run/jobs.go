@@ -38,7 +38,8 @@ func (r *runner) jobs() *workload.Jobs {
 		Queue: r.plan.Queue, Shards: w.Shards(), Workers: w.Workers, Rate: j.Rate / float64(w.Workers),
 		Steps: j.Steps, Length: j.Length.D(), Flaky: j.Flaky, Poison: j.Poison, Ahead: j.Ahead.D(), Storm: j.Storm.D(), Every: j.Every.D(),
 		Window: j.Window.D(), Sequence: j.Sequence,
-		MaxAttempts: j.MaxAttempts, RetryBase: j.Retry.D(), Slots: j.Slots, Commands: commandsOf(j.Commands, w.Workers),
+		MaxAttempts: j.MaxAttempts, RetryBase: j.Retry.D(), Slots: j.Slots, Mixture: (*workload.Mixture)(j.Mixture),
+		Commands: commandsOf(j.Commands, w.Workers),
 	}
 }
 

@@ -133,7 +133,25 @@ func (j *Jobs) check() error {
 	if err := j.checkSchedules(); err != nil {
 		return err
 	}
+	if err := j.Mixture.check(); err != nil {
+		return err
+	}
 	return j.Commands.check()
+}
+
+// mostPriorities is more than a shard has jobs that wait.
+const mostPriorities = 1000
+
+// check: parts are from 0 to 1.
+func (m *Mixture) check() error {
+	if m == nil {
+		return nil
+	}
+	parts := []float64{m.AtMostOnce, m.Overrun, m.OddKeys, m.OtherBody}
+	if slices.Min(parts) < 0 || slices.Max(parts) > 1 || m.Priorities < 0 || m.Priorities > mostPriorities {
+		return fmt.Errorf("mixture %v: parts of the jobs, from 0 to 1, and 0 to %d priorities", *m, mostPriorities)
+	}
+	return nil
 }
 
 // check: the rates are of a workload that is made of jobs, not of commands.
@@ -164,8 +182,8 @@ func (w Workload) checkOrders() error {
 	switch o := j.Orders; {
 	case o.Items < 1 || o.Items > 1000 || o.Stock < 1:
 		return fmt.Errorf("orders: items %d (1 to 1000) and stock %d (at least 1) are out of range", o.Items, o.Stock)
-	case j.Every > 0 || len(j.Schedules) > 0 || j.Sequence > 0 || j.Storm > 0 || j.Ahead > 0 || j.Flaky > 0 || j.Poison > 0 || j.Commands != nil:
-		return errors.New("orders: every, schedules, sequence, storm, ahead, flaky, poison and commands are of other jobs")
+	case j.Every > 0 || len(j.Schedules) > 0 || j.Sequence > 0 || j.Storm > 0 || j.Ahead > 0 || j.Flaky > 0 || j.Poison > 0 || j.Commands != nil || j.Mixture != nil:
+		return errors.New("orders: every, schedules, sequence, storm, ahead, flaky, poison, mixture and commands are of other jobs")
 	case w.Sink != ordersSink:
 		return fmt.Errorf("orders: the sink %s cannot change the shop's tables with an effect: it must be %s", w.Sink, ordersSink)
 	}

@@ -168,6 +168,7 @@ type Jobs struct {
 	Window      Duration    `yaml:"window"`              // how late an occurrence of it may be and still fires; default 1h: none is missed
 	Schedules   []Recurring `yaml:"schedules,omitempty"` // recurring schedules beside those of every, each in the shard of its key
 	Sequence    int         `yaml:"sequence"`            // jobs that follow each; every other sequence goes on when one of them fails
+	Mixture     *Mixture    `yaml:"mixture,omitempty"`   // parts of the jobs that are different; default: none
 	Commands    *Commands   `yaml:"commands,omitempty"`  // what is asked for of jobs and shards beside; default: nothing
 	Orders      *Orders     `yaml:"orders"`              // the jobs are a shop's orders; rate is of orders, and steps to sequence mean nothing
 	MaxAttempts int         `yaml:"max_attempts"`        // default 8
@@ -175,6 +176,15 @@ type Jobs struct {
 	Slots       int         `yaml:"slots"`               // runs at once in a worker; default 32
 	Dedupe      Duration    `yaml:"dedupe"`              // for how long the id of a job that has ended is remembered; default 1h: longer than the run
 	Drain       Duration    `yaml:"drain"`               // bound on the time to the end of all jobs, when the enqueuing is over; default 60s
+}
+
+// Mixture says which parts of the jobs are different; 0: none.
+type Mixture struct {
+	AtMostOnce float64 `yaml:"at_most_once"` // have no other run if one is cut short
+	Overrun    float64 `yaml:"overrun"`      // their first run takes longer than it may
+	OddKeys    float64 `yaml:"odd_keys"`     // their key is the one before, but for case or a space
+	OtherBody  float64 `yaml:"other_body"`   // are enqueued by the key of a job that is there, with another body
+	Priorities int     `yaml:"priorities"`   // how many priorities there are, at random; 0: one
 }
 
 // Commands say how often each of the product's commands is given, per second by all workers;

@@ -132,6 +132,8 @@ type Job struct {
 	Shard string `json:"shard" is:"name"`
 	// its kind
 	Kind string `json:"kind" is:"name"`
+	// what its id is made from, with its queue; absent: not said
+	Key string `json:"key,omitempty"`
 	// the sink resource of its effects; of a job that follows another, or is a schedule's, the
 	// beginning of it, which ends with the job's id
 	Resource string `json:"resource,omitempty" is:"name"`
@@ -151,6 +153,8 @@ type Job struct {
 	Retry *Retry `json:"retry,omitempty"`
 	// how long one run of it may take; absent: nobody says
 	MaxDurationMS int64 `json:"max_duration_ms,omitempty" is:"span"`
+	// its first run takes longer than it may, and cannot finish well
+	Overruns bool `json:"overruns,omitempty"`
 	// the jobs that follow it, one after the other, each when the one before has ended
 	Then []Job `json:"then,omitempty"`
 	// its failure does not end its sequence

@@ -95,6 +95,8 @@ type Jobs struct {
 	Schedules []Recurring `json:"schedules,omitempty"`
 	// Orders: the jobs are those of a shop, and Steps, Length, Flaky and Poison mean nothing.
 	Orders *Orders `json:"orders,omitempty"`
+	// Mixture is which parts of the jobs are different; nil: none.
+	Mixture *Mixture `json:"mixture,omitempty"`
 	// Commands are given on jobs and shards beside; nil: none.
 	Commands *Commands `json:"commands,omitempty"`
 	// Sequence is how many jobs follow each, one after the other.

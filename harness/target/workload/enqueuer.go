@@ -26,6 +26,8 @@ type payload struct {
 	Length time.Duration `json:"length_ns"`
 	Steps  []string      `json:"steps"`
 	Fail   int           `json:"fail,omitempty"` // so many attempts fail
+	// Overrun: the first run takes longer than it may.
+	Overrun bool `json:"overrun,omitempty"`
 }
 
 func decodePayload(b []byte) (payload, error) {
@@ -60,6 +62,7 @@ type enqueuer struct {
 	done         atomic.Pointer[job.Job] // one that was acknowledged
 	acknowledged func(job.ID)            // is called with each such job
 	arrivals     history.Arrivals        // used by run only
+	last         string                  // key, used by run only
 	most         int                     // enqueues that may wait at once
 }
 
@@ -129,6 +132,11 @@ func (e *enqueuer) job(n int) job.Job {
 	if done := e.done.Load(); e.rng.IntN(again) == 0 && done != nil {
 		return *done
 	}
+	if m := e.cfg.Jobs.Mixture; m != nil && e.rng.Float64() < m.OtherBody {
+		if done := e.done.Load(); done != nil {
+			return e.reused(*done)
+		}
+	}
 	return e.draw(e, fmt.Sprintf("%s-%d", e.cfg.Life, n))
 }
 
@@ -150,7 +158,7 @@ func drawEffects(e *enqueuer, key string) job.Job {
 	case c.Ahead > 0:
 		j.Due = e.clock.Wall().Add(time.Duration(e.rng.Int64N(int64(c.Ahead)))).Truncate(time.Millisecond)
 	}
-	return j.WithDefaults()
+	return e.vary(j.WithDefaults())
 }
 
 // payload draws what a job does.
@@ -186,7 +194,7 @@ func (j *Jobs) retry() job.RetryPolicy { return job.Exponential(j.RetryBase, 2, 
 func specOf(j job.Job, issuer, queue string) history.Job {
 	p, _ := decodePayload(j.Payload) // encoded by template
 	out := history.Job{
-		Queue: queue, Shard: issuer, Kind: j.Kind, Resource: worker.Resource(job.Job{Queue: queue, ID: j.ID}),
+		Queue: queue, Shard: issuer, Kind: j.Kind, Key: j.Key, Overruns: p.Overrun, Resource: worker.Resource(job.Job{Queue: queue, ID: j.ID}),
 		Steps: p.Steps, MaxAttempts: j.WithDefaults().MaxAttempts, AtMostOnce: j.Rescue == job.AtMostOnce, GoOn: j.OnFailure == job.GoOn,
 		Retry: retryOf(j.Retry), MaxDurationMS: j.WithDefaults().MaxDuration.Milliseconds(),
 	}

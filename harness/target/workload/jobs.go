@@ -264,6 +264,9 @@ func (w *jobs) handle(ctx context.Context, t *worker.Task) error {
 	if !hit || hold == 0 {
 		hold = p.Length
 	}
+	if p.Overrun && t.Run.Attempt == 1 {
+		hold = overrunLength
+	}
 	if err := w.clock.Sleep(ctx, hold); err != nil {
 		return err
 	}
