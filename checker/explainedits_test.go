@@ -173,6 +173,10 @@ var editedCases = []editedCase{
 	}},
 	planned("no expectation", "no-expectation"),
 	planned("shard that was not sealed", "end-not-read"),
+	{name: "jobs that were left out", want: "arrivals-dropped", jobs: true, do: func(e *edit) bool {
+		e.arrivals(1000, 11)
+		return true
+	}},
 	{name: "a ledger that is emptied", want: "ledger-emptied", do: func(e *edit) bool {
 		res := "res-lock-0"
 		all := e.ledger(res)
@@ -230,6 +234,7 @@ var editedCases = []editedCase{
 	planned("job tried too often", "tried-too-often"),
 	planned("acknowledged job that is in no shard", "acknowledged-and-lost"),
 	planned("claim that was never confirmed", "run-not-settled"),
+	planned("cancel acknowledged that no batch does", "command-not-carried-out"),
 	planned("effect that a completed job lacks", "step-left-out"),
 }
 

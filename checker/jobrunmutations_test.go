@@ -221,7 +221,7 @@ var jobRunMutations = []mutation{
 }
 
 func mutationsOfJobs() []mutation {
-	return slices.Concat(jobMutations, jobRunMutations, attemptMutations)
+	return slices.Concat(jobMutations, jobRunMutations, attemptMutations, commandMutations, mixtureMutations)
 }
 
 // ownRun fits the ends of runs that their own owner ends.

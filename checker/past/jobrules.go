@@ -31,6 +31,8 @@ func (r *Replay) judgeEnd(j *Job, was JobState, w *Write, c *history.Change) {
 			r.bad("P5", j, w, "completes it although run %d had not finished", c.Run)
 		case finish.Error != "":
 			r.bad("P5", j, w, "completes it although run %d failed: %s", c.Run, finish.Error)
+		case j.Spec.Overruns && c.Attempt == 1:
+			r.bad("P5", j, w, "completes it after run %d, its first, which takes longer than a run of it may", c.Run)
 		}
 	case history.DoRetry, history.DoCancel:
 		switch {

@@ -20,6 +20,7 @@ type Jobs struct {
 	Found map[string][]Finding
 	// Schedules by shard and key.
 	Schedules map[JobRef]*Schedule
+	Commands  Commands
 	// Unread are the shards with jobs whose rows were not noted.
 	Unread []string
 	Counts JobCounts
@@ -31,9 +32,10 @@ type JobRef struct{ Shard, ID string }
 
 // Job is everything about one job.
 type Job struct {
-	JobRef                // shard is its lock, if it has one of its own; see Locked
-	Calls    []*Op        // enqueues
-	Updates  []*Op        // of a job with a lock of its own
+	JobRef         // shard is its lock, if it has one of its own; see Locked
+	Calls    []*Op // enqueues
+	Updates  []*Op // of a job with a lock of its own
+	Commands []*Op
 	Spec     *history.Job // as first asked for; nil if nobody did
 	Schedule *Schedule    // the schedule that enqueued it, or nil
 	// After is the job that it follows in a sequence, next the one that follows it.

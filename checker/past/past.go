@@ -35,10 +35,12 @@ type Past struct {
 	Crashes []*history.Event
 	Ends    []*history.Event // life notes
 	hosts   []*history.Event // host notes
-	Points  map[string]int
-	Clocks  map[string][]*history.Event // clock notes by life
-	Shapes  []*history.Event            // statement notes: those of the links, then what workers say
-	Witness Witness
+	// Arrivals are the last arrivals note of each life.
+	Arrivals []*history.Event
+	Points   map[string]int
+	Clocks   map[string][]*history.Event // clock notes by life
+	Shapes   []*history.Event            // statement notes: those of the links, then what workers say
+	Witness  Witness
 	// Record is what is wrong with the record itself; Lost counts what shows that it lacks
 	// events. What is unexplained is then the record's fault and not the system's.
 	Record history.Findings
@@ -286,6 +288,10 @@ func (a *Past) sort(o *Op) {
 		if e.Schedule() != nil {
 			a.Jobs.command(o)
 		}
+	case history.OpCommand:
+		if e.Command() != nil {
+			a.Jobs.given(o)
+		}
 	case history.OpRaise:
 		s := a.sink(e.Key)
 		s.Raises = append(s.Raises, o)
@@ -355,6 +361,12 @@ func (a *Past) note(e *history.Event) {
 	case history.NoteLife:
 		if e.Proc == history.Harness && e.Life() != nil {
 			a.Ends = append(a.Ends, e)
+		}
+	case history.NoteArrivals:
+		if e.Arrivals() != nil {
+			life := history.Life(e.Proc)
+			a.Arrivals = slices.DeleteFunc(a.Arrivals, func(x *history.Event) bool { return history.Life(x.Proc) == life })
+			a.Arrivals = append(a.Arrivals, e)
 		}
 	case history.NoteExit:
 		a.life(history.Life(e.Proc)).Exited = true

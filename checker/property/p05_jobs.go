@@ -28,6 +28,7 @@ func init() {
 			{find: (*Inquiry).jobRows},
 			{find: (*Inquiry).stuckJobs},
 			{find: (*Inquiry).runs},
+			{find: (*Inquiry).commands},
 		},
 		mechanisms: []mechanism{
 			{id: "attempts-in-memory", Accounts: ofJobs, Statement: "attempts are counted in an owner's memory: the next one begins again"},
@@ -51,6 +52,8 @@ func init() {
 			{id: "completed-before-finish", Accounts: ofJobs, Statement: "a job is completed before its run has finished"},
 			{id: "tried-too-often", Accounts: ofJobs, Statement: "a job is tried more often than it may be"},
 			{id: "acknowledged-and-lost", Accounts: ofJobs, Statement: "an enqueue is acknowledged before the job is where it must be"},
+			{id: "command-not-carried-out", Accounts: ofJobs,
+				Statement: "a command on a job is acknowledged before a batch that carries it out has taken effect"},
 			{id: "run-not-settled", Accounts: ofJobs, Statement: "a run starts before its claim is known to have taken effect"},
 			{id: "step-left-out", Accounts: ofJobs, Statement: "a job is completed without one of its effects"},
 		},
@@ -65,12 +68,14 @@ func checkJobs(_ context.Context, a *Judgement, p *Property) {
 	}
 	report(&a.Jobs, "P5", p)
 	open := a.judgeJobs(p)
+	a.checkPauses(p)
+	a.checkKeys(p)
 	a.open = open.n
 	p.Detail = "every job by the replay of its shard's batches"
 	if a.Jobs.Locked > 0 {
 		p.Detail = "every acknowledged job by the row that it has at the end" + lockedText(&a.Jobs)
 	}
-	p.Detail += a.Jobs.Counts.SequenceText()
+	p.Detail += a.Jobs.Counts.SequenceText() + a.Jobs.Commands.Text()
 	open.describe(p)
 }
 
@@ -87,6 +92,7 @@ func (a *Judgement) judgeJobs(p *Property) openJobs {
 		}
 		a.checkNext(j, p)
 		checkDuplicates(j, p)
+		a.checkCommands(j, p)
 		a.checkOpen(j, &open, p)
 	}
 	return open

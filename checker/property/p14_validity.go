@@ -22,6 +22,7 @@ func init() {
 		rules: []rule{
 			{find: (*Inquiry).record},
 			{find: (*Inquiry).demands},
+			{find: (*Inquiry).arrivals},
 		},
 		ofRecord: true,
 		mechanisms: []mechanism{
@@ -40,6 +41,7 @@ func init() {
 			{id: "fault-never-came", Statement: "a fault of the plan was never injected: what should set it off did not happen"},
 			{id: "fault-did-not-bite", Statement: "a fault was injected and is not proven to have taken effect"},
 			{id: "too-little-work", Statement: "too little succeeded, or what must not have succeeded did"},
+			{id: "arrivals-dropped", Statement: "workers left out jobs that they were to enqueue: the load was less than the scenario says"},
 			{id: "point-not-reached", Statement: "the run did not reach what it was made for"},
 			{id: "end-not-read",
 				Statement: "locks, shards or the sink were not sealed and read after the run, so its unknown outcomes stay open"},
@@ -80,6 +82,9 @@ func checkValidity(_ context.Context, a *Judgement, p *Property) {
 		p.add("", []*history.Event{e}, "what was asked of the sink cannot be compared with what it answered: %s", e.Error)
 	}
 	a.checkRowsEnd(p)
+	if why, notes := a.dropped(); why != "" {
+		p.add("", notes, "%s", why)
+	}
 	for _, s := range a.Unrecorded { // last, as one lost event can leave many
 		p.add(s.Key, s.Events, "%s", s.Message)
 	}

@@ -309,7 +309,7 @@ func (s *Scheduler) SetPaused(ctx context.Context, queue string, on bool) (dupli
 	for i := range n {
 		slots <- struct{}{}
 		wg.Go(func() {
-			had[i], errs[i] = s.setShardPaused(ctx, store.ShardID{Queue: queue, Shard: i}, on)
+			had[i], errs[i] = s.SetShardPaused(ctx, store.ShardID{Queue: queue, Shard: i}, on)
 			<-slots
 		})
 	}
@@ -333,7 +333,9 @@ func (s *Scheduler) SetPaused(ctx context.Context, queue string, on bool) (dupli
 // pausesAtOnce bounds the requests of one call.
 const pausesAtOnce = 8
 
-func (s *Scheduler) setShardPaused(ctx context.Context, id store.ShardID, on bool) (duplicate bool, err error) {
+// SetShardPaused pauses one shard, or resumes it, here or by the process that owns it; see
+// engine.Engine.SetPaused. duplicate: it was so already. It waits as Schedule does.
+func (s *Scheduler) SetShardPaused(ctx context.Context, id store.ShardID, on bool) (duplicate bool, err error) {
 	rec, err := s.byOwner(ctx, func() string { return s.engine.OwnerAddr(id) },
 		func() (engine.Receipt, error) {
 			duplicate, err := s.engine.SetPaused(ctx, id, on)

@@ -17,6 +17,7 @@ import (
 	"fencepost/harness/fault"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/scenario"
 	"fencepost/harness/target/fleet"
 	"fencepost/harness/target/orders"
 	"fencepost/harness/target/workload"
@@ -30,7 +31,19 @@ func (r *runner) jobs() *workload.Jobs {
 		Queue: r.plan.Queue, Shards: w.Shards(), Workers: w.Workers, Rate: j.Rate / float64(w.Workers),
 		Steps: j.Steps, Length: j.Length.D(), Flaky: j.Flaky, Poison: j.Poison, Ahead: j.Ahead.D(), Storm: j.Storm.D(), Every: j.Every.D(),
 		Window: j.Window.D(), Sequence: j.Sequence,
-		MaxAttempts: j.MaxAttempts, RetryBase: j.Retry.D(), Slots: j.Slots,
+		MaxAttempts: j.MaxAttempts, RetryBase: j.Retry.D(), Slots: j.Slots, Mixture: (*workload.Mixture)(j.Mixture),
+		Commands: commandsOf(j.Commands, w.Workers),
+	}
+}
+
+// commandsOf is each worker's part of the commands.
+func commandsOf(c *scenario.Commands, workers int) *workload.Commands {
+	if c == nil {
+		return nil
+	}
+	n := float64(workers)
+	return &workload.Commands{
+		Cancel: c.Cancel / n, Redrive: c.Redrive / n, RedriveMany: c.RedriveMany / n, Hasten: c.Hasten / n, Pause: c.Pause / n,
 	}
 }
 

@@ -128,6 +128,36 @@ func (j *Jobs) check() error {
 	case !part(j.Flaky) || !part(j.Poison) || j.Flaky+j.Poison > 1:
 		return fmt.Errorf("flaky %v and poison %v: parts of the jobs, together at most 1", j.Flaky, j.Poison)
 	}
+	if err := j.Mixture.check(); err != nil {
+		return err
+	}
+	return j.Commands.check()
+}
+
+// mostPriorities is more than a shard has jobs that wait.
+const mostPriorities = 1000
+
+// check: parts are from 0 to 1.
+func (m *Mixture) check() error {
+	if m == nil {
+		return nil
+	}
+	parts := []float64{m.AtMostOnce, m.Overrun, m.OddKeys, m.OtherBody}
+	if slices.Min(parts) < 0 || slices.Max(parts) > 1 || m.Priorities < 0 || m.Priorities > mostPriorities {
+		return fmt.Errorf("mixture %v: parts of the jobs, from 0 to 1, and 0 to %d priorities", *m, mostPriorities)
+	}
+	return nil
+}
+
+// check: the rates are of a workload that is made of jobs, not of commands.
+func (c *Commands) check() error {
+	if c == nil {
+		return nil
+	}
+	all := []float64{c.Cancel, c.Hasten, c.Redrive, c.RedriveMany, c.Pause}
+	if slices.Min(all) < 0 || slices.Max(all) > 100 || slices.Max(all) == 0 {
+		return fmt.Errorf("commands %v: commands per second, each from 0 to 100, one at least above 0", *c)
+	}
 	return nil
 }
 
@@ -147,8 +177,8 @@ func (w Workload) checkOrders() error {
 	switch o := j.Orders; {
 	case o.Items < 1 || o.Items > 1000 || o.Stock < 1:
 		return fmt.Errorf("orders: items %d (1 to 1000) and stock %d (at least 1) are out of range", o.Items, o.Stock)
-	case j.Every > 0 || j.Sequence > 0 || j.Storm > 0 || j.Ahead > 0 || j.Flaky > 0 || j.Poison > 0:
-		return errors.New("orders: every, sequence, storm, ahead, flaky and poison are of other jobs")
+	case j.Every > 0 || j.Sequence > 0 || j.Storm > 0 || j.Ahead > 0 || j.Flaky > 0 || j.Poison > 0 || j.Commands != nil || j.Mixture != nil:
+		return errors.New("orders: every, sequence, storm, ahead, flaky, poison, mixture and commands are of other jobs")
 	case w.Sink != ordersSink:
 		return fmt.Errorf("orders: the sink %s cannot change the shop's tables with an effect: it must be %s", w.Sink, ordersSink)
 	}
@@ -173,6 +203,9 @@ func jobLoad(w Workload) string {
 		if d.of > 0 {
 			out = append(out, fmt.Sprintf(d.format, d.of.D()))
 		}
+	}
+	if j.Commands != nil {
+		out = append(out, "commands on jobs and shards")
 	}
 	return strings.Join(out, ", ")
 }

@@ -157,21 +157,42 @@ type Workload struct {
 
 // Jobs describes the job workload: every worker is a scheduler that enqueues too.
 type Jobs struct {
-	Rate        float64  `yaml:"rate"`         // jobs enqueued a second, by all workers, whatever the answers; default 60
-	Steps       int      `yaml:"steps"`        // effects a job; default 1
-	Length      Duration `yaml:"length"`       // mean time that a run takes; default 20ms
-	Flaky       float64  `yaml:"flaky"`        // part of the jobs whose first run fails
-	Poison      float64  `yaml:"poison"`       // part of the jobs whose every run fails
-	Ahead       Duration `yaml:"ahead"`        // jobs are due up to so far ahead; 0: at once
-	Storm       Duration `yaml:"storm"`        // jobs are due at its next multiple on the wall clock, all at once; not with ahead
-	Every       Duration `yaml:"every"`        // each shard has a recurring schedule that fires so often; 0: none
-	Window      Duration `yaml:"window"`       // how late an occurrence of it may be and still fires; default 1h: none is missed
-	Sequence    int      `yaml:"sequence"`     // jobs that follow each; every other sequence goes on when one of them fails
-	Orders      *Orders  `yaml:"orders"`       // the jobs are a shop's orders; rate is of orders, and steps to sequence mean nothing
-	MaxAttempts int      `yaml:"max_attempts"` // default 8
-	Retry       Duration `yaml:"retry"`        // wait after the first failed run, doubling up to four times as long; default 500ms
-	Slots       int      `yaml:"slots"`        // runs at once in a worker; default 32
-	Drain       Duration `yaml:"drain"`        // bound on the time to the end of all jobs, when the enqueuing is over; default 60s
+	Rate        float64   `yaml:"rate"`               // jobs enqueued a second, by all workers, whatever the answers; default 60
+	Steps       int       `yaml:"steps"`              // effects a job; default 1
+	Length      Duration  `yaml:"length"`             // mean time that a run takes; default 20ms
+	Flaky       float64   `yaml:"flaky"`              // part of the jobs whose first run fails
+	Poison      float64   `yaml:"poison"`             // part of the jobs whose every run fails
+	Ahead       Duration  `yaml:"ahead"`              // jobs are due up to so far ahead; 0: at once
+	Storm       Duration  `yaml:"storm"`              // jobs are due at its next multiple on the wall clock, all at once; not with ahead
+	Every       Duration  `yaml:"every"`              // each shard has a recurring schedule that fires so often; 0: none
+	Window      Duration  `yaml:"window"`             // how late an occurrence of it may be and still fires; default 1h: none is missed
+	Sequence    int       `yaml:"sequence"`           // jobs that follow each; every other sequence goes on when one of them fails
+	Mixture     *Mixture  `yaml:"mixture,omitempty"`  // parts of the jobs that are different; default: none
+	Commands    *Commands `yaml:"commands,omitempty"` // what is asked for of jobs and shards beside; default: nothing
+	Orders      *Orders   `yaml:"orders"`             // the jobs are a shop's orders; rate is of orders, and steps to sequence mean nothing
+	MaxAttempts int       `yaml:"max_attempts"`       // default 8
+	Retry       Duration  `yaml:"retry"`              // wait after the first failed run, doubling up to four times as long; default 500ms
+	Slots       int       `yaml:"slots"`              // runs at once in a worker; default 32
+	Drain       Duration  `yaml:"drain"`              // bound on the time to the end of all jobs, when the enqueuing is over; default 60s
+}
+
+// Mixture says which parts of the jobs are different; 0: none.
+type Mixture struct {
+	AtMostOnce float64 `yaml:"at_most_once"` // have no other run if one is cut short
+	Overrun    float64 `yaml:"overrun"`      // their first run takes longer than it may
+	OddKeys    float64 `yaml:"odd_keys"`     // their key is the one before, but for case or a space
+	OtherBody  float64 `yaml:"other_body"`   // are enqueued by the key of a job that is there, with another body
+	Priorities int     `yaml:"priorities"`   // how many priorities there are, at random; 0: one
+}
+
+// Commands say how often each of the product's commands is given, per second by all workers;
+// 0: never.
+type Commands struct {
+	Cancel      float64 `yaml:"cancel"`       // of a job that was enqueued lately
+	Hasten      float64 `yaml:"hasten"`       // likewise
+	Redrive     float64 `yaml:"redrive"`      // of a job in the dead letter queue
+	RedriveMany float64 `yaml:"redrive_many"` // of several at once
+	Pause       float64 `yaml:"pause"`        // of a shard, for less than a second
 }
 
 // Orders describes the shop of an orders workload (examples/orders); its sink is PostgreSQL.

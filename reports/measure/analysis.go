@@ -127,6 +127,7 @@ var kinds = []struct {
 	{history.OpRelease, "one compare-and-set that gives the lock back"},
 	{history.OpEnqueue, "from asking for a job to its acknowledgement"},
 	{history.OpSchedule, "from giving a command on a schedule to its acknowledgement"},
+	{history.OpCommand, "from giving a command on a job or a shard to its acknowledgement"},
 	{OpStart, "from asking for a job that is due at once to its first run"},
 	{OpRun, "one run of a job's handler, its effects included"},
 	{history.OpUpdate, "the plain writes that say what becomes of a job"},

@@ -26,6 +26,13 @@ type Details struct {
 	Job *Job `json:"job,omitempty"`
 	// what is asked for
 	Schedule *Schedule `json:"schedule,omitempty"`
+	// what is asked for
+	Command *Command `json:"command,omitempty"`
+	// of a command that was refused the state that its job was said to be in; unknown: there
+	// is no such job
+	Told string `json:"told,omitempty" of:"pending running completed dlq cancelled abandoned unknown"`
+	// how many there were
+	Arrivals *Arrivals `json:"arrivals,omitempty"`
 	// the run's number among the job's claims
 	Attempt int `json:"attempt,omitempty" is:"span"`
 	// when the run was due, ms since 1970
@@ -71,6 +78,9 @@ func (e *Event) LimitMS() int64        { return e.details().LimitMS }
 func (e *Event) Try() bool             { return e.details().Try }
 func (e *Event) Job() *Job             { return e.details().Job }
 func (e *Event) Schedule() *Schedule   { return e.details().Schedule }
+func (e *Event) Command() *Command     { return e.details().Command }
+func (e *Event) Arrivals() *Arrivals   { return e.details().Arrivals }
+func (e *Event) Told() string          { return e.details().Told }
 func (e *Event) Attempt() int          { return e.details().Attempt }
 func (e *Event) DueMS() int64          { return e.details().DueMS }
 func (e *Event) WallMS() int64         { return e.details().WallMS }

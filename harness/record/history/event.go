@@ -47,6 +47,10 @@ const OpUpdate Op = "update"
 // OpSchedule is a client's whole call that puts or disables a recurring schedule.
 const OpSchedule Op = "schedule"
 
+// OpCommand is a client's whole call that cancels, redrives or hastens a job, or pauses or
+// resumes a shard.
+const OpCommand Op = "command"
+
 // OpLock is a client's whole call, from asking for the lock to holding it (ok,
 // with Token) or giving up (fail, or unknown). It contains the acquire operations.
 const OpLock Op = "lock"
@@ -83,6 +87,7 @@ const (
 	NoteAnswer    Op = "answer"     // what the sink answered a worker, as the harness read it: Key, Asked, and what a raise, get or effect has
 	NoteHit       Op = "hit"        // a client stood at an armed point before a request: Point, Key (the lock), Hit; TS is when it asked
 	NoteWitness   Op = "witness"    // Key is what the harness itself reads on the links from here on; with Error, what of it cannot be read
+	NoteArrivals  Op = "arrivals"   // how many jobs a life was to enqueue so far, and how many it left out: Arrivals
 	NoteCrash     Op = "crash"      // a process was killed: Error says by what
 	NoteExit      Op = "exit"       // a process ended of itself
 	NoteClock     Op = "clock"      // a worker's clock was changed by a fault: Clock

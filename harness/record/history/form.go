@@ -75,6 +75,10 @@ var forms = []form{
 		invoke: "key changes", ok: applied, other: given},
 	{op: OpSchedule, by: workers, main: true, means: "a client's whole call that puts or disables a schedule: key is the schedule's",
 		invoke: "key schedule", ok: "key result=applied|duplicate [sends]", other: given},
+	{op: OpCommand, by: workers, main: true,
+		means: "a client's whole call that cancels, redrives or hastens a job, or pauses or resumes a shard: key is the job's id, or " +
+			"the shard; told is the state by which it was refused",
+		invoke: "key command", ok: "key result=applied|duplicate [sends]", other: "key [told error sends server_timeout]"},
 	{op: OpRaise, main: true, means: "raises the highest token that a resource of the sink has seen; key is the resource",
 		invoke: "key issuer token", ok: "key result=applied seen [seq issuer token sends]", other: unraised},
 	{op: OpGet, main: true, means: "reads a resource's value",
@@ -99,6 +103,9 @@ var forms = []form{
 		means: "first use of a statement shape: the harness's are what a link carried, with its worker as key; a worker may note its " +
 			"own beside them",
 		note: "statement [key]"},
+	{op: NoteArrivals, by: workers,
+		means: "how many jobs the life was to enqueue so far, and how many of them it left out: its last counts",
+		note:  "arrivals"},
 	{op: NoteExit, means: "a life ended in order: its last line",
 		note: "[error]"},
 	{op: NoteCrash, by: harnessOnly, means: "a process was killed; proc is its life",

@@ -75,6 +75,27 @@ type Schedule struct {
 	Job *Job `json:"job,omitempty"`
 }
 
+// Command is what is asked for of a job or a shard.
+type Command struct {
+	// its queue
+	Queue string `json:"queue" is:"name"`
+	// the key of its shard, or of the shard that is meant
+	Shard string `json:"shard" is:"name"`
+	// what is asked for: of a job cancel, redrive or hasten, of a shard pause or resume
+	Do string `json:"do" of:"cancel redrive hasten pause resume"`
+}
+
+// ToldUnknown says in Told that there is no such job.
+const ToldUnknown = "unknown"
+
+// Arrivals counts the jobs that a worker's life was to enqueue, from its begin on.
+type Arrivals struct {
+	// how many came
+	Came int64 `json:"came" is:"count zero"`
+	// how many of them were left out, as too many enqueues were under way
+	Dropped int64 `json:"dropped" is:"count zero"`
+}
+
 // Job is what is enqueued, as far as it is checked.
 type Job struct {
 	// its queue
@@ -83,6 +104,8 @@ type Job struct {
 	Shard string `json:"shard" is:"name"`
 	// its kind
 	Kind string `json:"kind" is:"name"`
+	// what its id is made from, with its queue; absent: not said
+	Key string `json:"key,omitempty"`
 	// the sink resource of its effects; of a job that follows another, or is a schedule's, the
 	// beginning of it, which ends with the job's id
 	Resource string `json:"resource,omitempty" is:"name"`
@@ -98,6 +121,8 @@ type Job struct {
 	MaxAttempts int `json:"max_attempts" is:"span"`
 	// a run that is cut short is not followed by another
 	AtMostOnce bool `json:"at_most_once,omitempty"`
+	// its first run takes longer than it may, and cannot finish well
+	Overruns bool `json:"overruns,omitempty"`
 	// the jobs that follow it, one after the other, each when the one before has ended
 	Then []Job `json:"then,omitempty"`
 	// its failure does not end its sequence

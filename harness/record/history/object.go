@@ -243,6 +243,8 @@ var objects = compile(
 			{"put", "queue shard every_ms window_ms job"},
 			{"disable", "queue shard"},
 		}},
+	&object{of: Command{}, name: "command", means: "what is asked for of a job or a shard"},
+	&object{of: Arrivals{}, name: "arrivals", means: "how many jobs a worker's life was to enqueue so far, and how many of them it left out"},
 	&object{of: JobRow{}, name: "job_row", means: "a row of a shard, or of a job with a lock of its own, when all processes have ended",
 		by: "kind", kinds: []objectKind{
 			{"job", "state [attempt run due_ms ended_ms]"},

@@ -37,7 +37,11 @@ func table(chapter string) string {
 		if v.Note != "" {
 			about += " (" + v.Note + ")"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s, %s | %s by %s |\n", v.Label(), about, cmp.Or(v.Seen, "–"), r.Scenario, r.Contention, r.Verdict, strings.Join(r.Properties, ", "))
+		run := r.Scenario + ", " + r.Contention
+		if r.Workload != "" {
+			run += ", workload " + r.Workload
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s by %s |\n", v.Label(), about, cmp.Or(v.Seen, "–"), run, r.Verdict, strings.Join(r.Properties, ", "))
 	}
 	return b.String()
 }

@@ -129,6 +129,15 @@ var jobVariants = []System{
 		Seen:  "\"done\" is committed, then the next step is sent",
 		Red:   &Red{Scenario: "jobs-sequence", Contention: "medium", Properties: []string{"P5"}, Mechanism: "end-ahead-of-next"},
 	},
+	// Commands.
+	{
+		Name: "jobs-cancel-told", Chapter: inJobs,
+		About: "a cancel is answered as done when it is asked for, and carried out later, or never",
+		Note:  "nobody is told what becomes of it",
+		Seen:  "202 Accepted shown as \"cancelled\"; a flag that workers look at between jobs",
+		Red: &Red{Scenario: "jobs-kill-worker", Contention: "medium", Workload: "jobs-commands",
+			Properties: []string{"P5"}, Mechanism: "command-not-carried-out"},
+	},
 	// Effects of jobs.
 	{
 		Name: "jobs-ack-before-effect", Chapter: inJobs,

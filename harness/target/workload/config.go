@@ -93,6 +93,10 @@ type Jobs struct {
 	Window time.Duration `json:"window_ns,omitempty"`
 	// Orders: the jobs are those of a shop, and Steps, Length, Flaky and Poison mean nothing.
 	Orders *Orders `json:"orders,omitempty"`
+	// Mixture is which parts of the jobs are different; nil: none.
+	Mixture *Mixture `json:"mixture,omitempty"`
+	// Commands are given on jobs and shards beside; nil: none.
+	Commands *Commands `json:"commands,omitempty"`
 	// Sequence is how many jobs follow each, one after the other.
 	Sequence    int           `json:"sequence,omitempty"`
 	MaxAttempts int           `json:"max_attempts"`

@@ -26,6 +26,8 @@ type payload struct {
 	Length time.Duration `json:"length_ns"`
 	Steps  []string      `json:"steps"`
 	Fail   int           `json:"fail,omitempty"` // so many attempts fail
+	// Overrun: the first run takes longer than it may.
+	Overrun bool `json:"overrun,omitempty"`
 }
 
 func decodePayload(b []byte) (payload, error) {
@@ -39,8 +41,9 @@ func decodePayload(b []byte) (payload, error) {
 // Limits of an enqueuer.
 const (
 	// maxEnqueuing bounds the enqueues of a worker that wait at once; what would
-	// come on top is left out, as a client that is full does.
-	maxEnqueuing = 64
+	// come on top is left out, as a client that is full does. It is more than come while
+	// nobody answers: a workload that is left out tests nothing (P14).
+	maxEnqueuing = 2048
 	// enqueueTries bounds how often a job is enqueued whose outcome is unknown.
 	enqueueTries = 4
 	// again is one in so many: enqueues of a job that is known to be there.
@@ -55,8 +58,12 @@ type enqueuer struct {
 	draw      draw
 	rng       *rand.Rand // used by run only
 
-	names names
-	done  atomic.Pointer[job.Job] // one that was acknowledged
+	names        names
+	done         atomic.Pointer[job.Job] // one that was acknowledged
+	acknowledged func(job.ID)            // is called with each such job
+	arrivals     history.Arrivals        // used by run only
+	last         string                  // key, used by run only
+	most         int                     // enqueues that may wait at once
 }
 
 // draw draws the job with a key.
@@ -64,7 +71,8 @@ type draw func(e *enqueuer, key string) job.Job
 
 func newEnqueuer(p *process, s jobScheduler, issuer func(job.Job) (string, error), draw draw) *enqueuer {
 	return &enqueuer{
-		process: p, scheduler: s, issuer: issuer, draw: draw, names: names{prefix: p.cfg.Life + "/e"}, rng: Rand(p.cfg.Seed, p.cfg.Life+"/enqueue"),
+		process: p, scheduler: s, issuer: issuer, draw: draw, acknowledged: func(job.ID) {}, most: maxEnqueuing,
+		names: names{prefix: p.cfg.Life + "/e"}, rng: Rand(p.cfg.Seed, p.cfg.Life+"/enqueue"),
 	}
 }
 
@@ -75,6 +83,7 @@ func (e *enqueuer) run(ctx context.Context) {
 	mean := float64(time.Second) / e.cfg.Jobs.Rate
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	defer e.note()
 	begin, next := time.Now(), time.Duration(0)
 	for n := 1; ; n++ {
 		next += time.Duration(mean * e.rng.ExpFloat64())
@@ -83,7 +92,7 @@ func (e *enqueuer) run(ctx context.Context) {
 			return
 		}
 		j := e.job(n)
-		if e.names.used() == maxEnqueuing {
+		if !e.room() {
 			continue
 		}
 		proc := e.names.take()
@@ -96,10 +105,37 @@ func (e *enqueuer) run(ctx context.Context) {
 	}
 }
 
+// room counts a job that is to be enqueued, and says whether there is room for it. What is left
+// out is noted at once, but not often, as the process may be killed.
+func (e *enqueuer) room() bool {
+	e.arrivals.Came++
+	if e.names.used() < e.most {
+		return true
+	}
+	if e.arrivals.Dropped++; e.arrivals.Dropped%noteDrops == 1 {
+		e.note()
+	}
+	return false
+}
+
+// noteDrops is one note in so many jobs that are left out.
+const noteDrops = 20
+
+// note says how many jobs came and were left out so far.
+func (e *enqueuer) note() {
+	n := e.arrivals
+	e.rec.Record(history.Event{Proc: e.cfg.Life, Type: history.Note, Op: history.NoteArrivals, Details: &history.Details{Arrivals: &n}})
+}
+
 // job draws the n-th job, or takes one that was acknowledged.
 func (e *enqueuer) job(n int) job.Job {
 	if done := e.done.Load(); e.rng.IntN(again) == 0 && done != nil {
 		return *done
+	}
+	if m := e.cfg.Jobs.Mixture; m != nil && e.rng.Float64() < m.OtherBody {
+		if done := e.done.Load(); done != nil {
+			return e.reused(*done)
+		}
 	}
 	return e.draw(e, fmt.Sprintf("%s-%d", e.cfg.Life, n))
 }
@@ -122,7 +158,7 @@ func drawEffects(e *enqueuer, key string) job.Job {
 	case c.Ahead > 0:
 		j.Due = e.clock.Wall().Add(time.Duration(e.rng.Int64N(int64(c.Ahead)))).Truncate(time.Millisecond)
 	}
-	return j.WithDefaults()
+	return e.vary(j.WithDefaults())
 }
 
 // payload draws what a job does.
@@ -158,7 +194,7 @@ func (j *Jobs) retry() job.RetryPolicy { return job.Exponential(j.RetryBase, 2, 
 func specOf(j job.Job, issuer, queue string) history.Job {
 	p, _ := decodePayload(j.Payload) // encoded by template
 	out := history.Job{
-		Queue: queue, Shard: issuer, Kind: j.Kind, Resource: worker.Resource(job.Job{Queue: queue, ID: j.ID}),
+		Queue: queue, Shard: issuer, Kind: j.Kind, Key: j.Key, Overruns: p.Overrun, Resource: worker.Resource(job.Job{Queue: queue, ID: j.ID}),
 		Steps: p.Steps, MaxAttempts: j.WithDefaults().MaxAttempts, AtMostOnce: j.Rescue == job.AtMostOnce, GoOn: j.OnFailure == job.GoOn,
 	}
 	if o, steps, may := orders.Spec(j); o != nil {
@@ -176,6 +212,7 @@ func (e *enqueuer) enqueue(ctx context.Context, proc string, j job.Job) {
 		err := e.once(ctx, proc, j)
 		if err == nil {
 			e.done.Store(&j)
+			e.acknowledged(j.ID)
 			return
 		}
 		if store.OutcomeOf(err) == store.Fail && !errors.Is(err, engine.ErrBusy) {

@@ -21,6 +21,7 @@ type shardObserver struct {
 	*process
 	ctx   context.Context
 	lanes *lanes
+	dead  func(job.ID) // is called with each job that is put into the dead letter queue; may be nil
 }
 
 var _ engine.Observer = (*shardObserver)(nil)
@@ -170,6 +171,10 @@ func (o *shardObserver) Step(s engine.Step) {
 	case engine.StepComplete:
 		o.counts.cycles.Add(1)
 		reach(control.CompleteSettled)
+	case engine.StepDLQ:
+		if o.dead != nil {
+			o.dead(s.Job)
+		}
 	case engine.StepBegin:
 		// Before the engine's own look at the clock: never later than it.
 		o.look(o.lanes.begin(runKey{key, s.Run}))

@@ -33,7 +33,8 @@ type jobs struct {
 	scheduler jobScheduler
 	lanes     *lanes
 	enqueuer  *enqueuer
-	recurring *recurrence        // of a scheduler with schedules
+	recurring *recurrence // of a scheduler with schedules
+	commander *commander
 	beatDB    *cassandra.DB      // of a scheduler with heartbeats
 	stopping  context.CancelFunc // of the enqueuer
 	feed      context.Context
@@ -45,11 +46,14 @@ type jobScheduler interface {
 	Submit(ctx context.Context, j job.Job) (engine.Receipt, error)
 }
 
-func newJobs(p *process) *jobs { return &jobs{process: p, lanes: newLanes(p.cfg.Life)} }
+func newJobs(p *process) *jobs {
+	return &jobs{process: p, lanes: newLanes(p.cfg.Life), commander: newCommander(p)}
+}
 
 // feedFrom makes what enqueues, when there is a scheduler.
 func (w *jobs) feedFrom(ctx context.Context, issuer func(job.Job) (string, error), draw draw) load {
 	w.enqueuer = newEnqueuer(w.process, w.scheduler, issuer, draw)
+	w.enqueuer.acknowledged = w.commander.enqueued
 	w.feed, w.stopping = context.WithCancel(ctx)
 	return w
 }
@@ -119,7 +123,7 @@ func (w *jobs) engineOptions(ctx context.Context) engine.Options {
 		Ownership: engine.Ownership{TTL: p.cfg.TTL, DriftBound: p.cfg.DriftBound, MarginBase: p.cfg.MarginBase, DrainTimeout: drainTimeout / 2},
 		World:     engine.World{Clock: p.leases, Wall: p.clock.Wall, Rand: Rand(p.cfg.Seed, p.cfg.Life+"/engine")},
 		Retention: engine.Retention{DedupeWindow: dedupeWindow},
-		Reports:   engine.Reports{Observer: &shardObserver{ctx: ctx, process: p, lanes: w.lanes}, Logger: p.log},
+		Reports:   engine.Reports{Observer: &shardObserver{ctx: ctx, process: p, lanes: w.lanes, dead: w.commander.died}, Logger: p.log},
 	}
 	if p.hooks.Engine != nil {
 		p.hooks.Engine(p.cfg, &o)
@@ -162,7 +166,10 @@ func (w *jobs) shardScheduler(ctx context.Context, handlers map[string]worker.Ha
 	if err != nil {
 		return err
 	}
-	w.scheduler, w.recurring = s, newRecurrence(p, s)
+	w.scheduler, w.recurring, w.commander.to = s, newRecurrence(p, s), s
+	if p.hooks.Commander != nil {
+		w.commander.to = p.hooks.Commander(s)
+	}
 	return nil
 }
 
@@ -203,6 +210,7 @@ func (w *jobs) run(ctx context.Context, ready func() error) error {
 	if w.recurring != nil {
 		wg.Go(func() { w.recurring.run(ctx, w.feed) })
 	}
+	wg.Go(func() { w.commander.run(ctx, w.feed) })
 	err := w.scheduler.Run(ctx)
 	w.stopping()
 	wg.Wait()
@@ -233,6 +241,9 @@ func (w *jobs) handle(ctx context.Context, t *worker.Task) error {
 	hold, hit := w.gate.Reach(ctx, control.Holding, l.proc, string(t.Run.Job.ID))
 	if !hit || hold == 0 {
 		hold = p.Length
+	}
+	if p.Overrun && t.Run.Attempt == 1 {
+		hold = overrunLength
 	}
 	if err := w.clock.Sleep(ctx, hold); err != nil {
 		return err

@@ -44,7 +44,9 @@ type Hooks struct {
 	// Executor decorates what runs the jobs.
 	Executor func(Config, engine.Executor) engine.Executor
 	Handler  func(Config, *cassandra.DB, worker.Handler) worker.Handler
-	Tasks    func(Config, sink.Sink) sink.Sink
+	// Commander decorates what commands on jobs and shards are given to.
+	Commander func(Commander) Commander
+	Tasks     func(Config, sink.Sink) sink.Sink
 	// Shop decorates what the runs of orders hand their effects to, where they are not
 	// recorded yet.
 	Shop func(Config, orders.Tables) orders.Sink
@@ -169,6 +171,8 @@ func (p *process) ask(ctx context.Context, request history.Event, send func(cont
 	e.Type, e.Error, e.Details = endType(store.OutcomeOf(err)), errText(err), nil
 	if err == nil {
 		e.Result = result
+	} else if state := told(err); state != "" && e.Op == history.OpCommand {
+		e.Details = &history.Details{Told: state}
 	}
 	p.rec.Record(e)
 	return err

@@ -1,0 +1,286 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/store"
+	"fencepost/harness/record/history"
+)
+
+// Commander is what gives commands on jobs and shards; *scheduler.Scheduler is one.
+type Commander interface {
+	Cancel(ctx context.Context, queue string, id job.ID) error
+	Redrive(ctx context.Context, queue string, id job.ID) error
+	Hasten(ctx context.Context, queue string, id job.ID) (engine.Receipt, error)
+	SetShardPaused(ctx context.Context, id store.ShardID, on bool) (duplicate bool, err error)
+}
+
+// Commands say how often a worker gives each command, per second, whatever the answers.
+type Commands struct {
+	Cancel  float64 `json:"cancel"`
+	Redrive float64 `json:"redrive"`
+	// RedriveMany redrives all dead jobs that the worker knows of, several at once.
+	RedriveMany float64 `json:"redrive_many"`
+	Hasten      float64 `json:"hasten"`
+	// Pause pauses a shard for a short time and resumes it.
+	Pause float64 `json:"pause"`
+}
+
+// Limits of a commander.
+const (
+	// maxCommands bounds the commands of a worker that wait at once; what would come on top is
+	// left out.
+	maxCommands = 32
+	// known is how many jobs a worker remembers to give commands on.
+	known = 64
+	// Pauses last from leastPause to mostPause.
+	leastPause, mostPause = 200 * time.Millisecond, 700 * time.Millisecond
+	// resumeEvery is how often a worker resumes each shard, paused or not: who has paused one may
+	// have been killed.
+	resumeEvery = 8 * time.Second
+)
+
+// commander gives commands at a rate, each kind by itself: an open loop.
+type commander struct {
+	*process
+	to    Commander // nil: a scheduler that takes none
+	names names
+
+	mu   sync.Mutex
+	rng  *rand.Rand
+	jobs ring // that were acknowledged to this worker
+	dead ring // that this worker has put into the dead letter queue
+}
+
+func newCommander(p *process) *commander {
+	return &commander{process: p, names: names{prefix: p.cfg.Life + "/k"}, rng: Rand(p.cfg.Seed, p.cfg.Life+"/commands")}
+}
+
+// ring remembers the last ids that were put in.
+type ring struct {
+	ids []job.ID
+	n   int
+}
+
+func (r *ring) put(id job.ID) {
+	if len(r.ids) < known {
+		r.ids = append(r.ids, id)
+		return
+	}
+	r.ids[r.n%known] = id
+	r.n++
+}
+
+// enqueued remembers a job that was acknowledged.
+func (c *commander) enqueued(id job.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.jobs.put(id)
+}
+
+// died remembers a job that is in the dead letter queue.
+func (c *commander) died(id job.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dead.put(id)
+}
+
+// pick is a random one of the jobs, false if there is none.
+func (c *commander) pick(from *ring) (job.ID, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(from.ids) == 0 {
+		return "", false
+	}
+	return from.ids[c.rng.IntN(len(from.ids))], true
+}
+
+// run gives commands until feed ends, and then resumes every shard, unless ctx ends too.
+func (c *commander) run(ctx, feed context.Context) {
+	rates := c.cfg.Jobs.Commands
+	if rates == nil || c.to == nil {
+		return
+	}
+	var wg sync.WaitGroup
+	for name, of := range map[string]struct {
+		rate float64
+		do   func(context.Context)
+	}{
+		history.DoCancel:         {rates.Cancel, func(ctx context.Context) { c.onJob(ctx, history.DoCancel, &c.jobs) }},
+		history.DoHasten:         {rates.Hasten, func(ctx context.Context) { c.onJob(ctx, history.DoHasten, &c.jobs) }},
+		history.DoRedrive:        {rates.Redrive, func(ctx context.Context) { c.onJob(ctx, history.DoRedrive, &c.dead) }},
+		history.DoRedrive + many: {rates.RedriveMany, c.redriveAll},
+		history.DoPause:          {rates.Pause, c.pause},
+	} {
+		rng := Rand(c.cfg.Seed, c.cfg.Life+"/commands/"+name)
+		wg.Go(func() { c.often(feed, rng, of.rate, of.do) })
+	}
+	if rates.Pause > 0 {
+		wg.Go(func() { c.resumeAlways(feed) })
+	}
+	wg.Wait()
+	if rates.Pause > 0 && ctx.Err() == nil {
+		c.resumeAll(ctx)
+	}
+}
+
+// many tells the stream of random numbers of a command on many from that of one on one.
+const many = "-many"
+
+// often does something at a rate until ctx ends, and waits for all of it.
+func (c *commander) often(ctx context.Context, rng *rand.Rand, rate float64, do func(context.Context)) {
+	if rate <= 0 {
+		return
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		sleep(ctx, time.Duration(float64(time.Second)/rate*rng.ExpFloat64()))
+		if ctx.Err() != nil {
+			return
+		}
+		if c.names.used() < maxCommands {
+			wg.Go(func() {
+				c.counts.enqueuing.Add(1) // the drain waits for it
+				defer c.counts.enqueuing.Add(-1)
+				do(context.WithoutCancel(ctx))
+			})
+		}
+	}
+}
+
+// onJob gives a command on a job that was remembered, if there is one.
+func (c *commander) onJob(ctx context.Context, do string, from *ring) {
+	if id, ok := c.pick(from); ok {
+		_ = c.job(ctx, do, id) // recorded
+	}
+}
+
+// redriveAll redrives the dead jobs that are known, as the API's redrive of many does.
+func (c *commander) redriveAll(ctx context.Context) {
+	c.mu.Lock()
+	ids := append([]job.ID(nil), c.dead.ids...)
+	c.mu.Unlock()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for i, id := range ids {
+		if i == redriveMost || c.names.used() >= maxCommands {
+			return
+		}
+		wg.Go(func() { _ = c.job(ctx, history.DoRedrive, id) }) // recorded
+	}
+}
+
+// redriveMost is how many jobs are redriven at once.
+const redriveMost = 8
+
+// job gives a command on a job and records it.
+func (c *commander) job(ctx context.Context, do string, id job.ID) error {
+	queue := c.cfg.Jobs.Queue
+	issuer, err := shardIssuer(job.Job{Queue: queue, ID: id})
+	if err != nil {
+		return err
+	}
+	return c.give(ctx, string(id), history.Command{Queue: queue, Shard: issuer, Do: do}, func(ctx context.Context) (bool, error) {
+		switch do {
+		case history.DoCancel:
+			return false, c.to.Cancel(ctx, queue, id)
+		case history.DoRedrive:
+			return false, c.to.Redrive(ctx, queue, id)
+		}
+		r, err := c.to.Hasten(ctx, queue, id)
+		return r.Duplicate, err
+	})
+}
+
+// shard pauses or resumes a shard and records it.
+func (c *commander) shard(ctx context.Context, n int, on bool) error {
+	id, do := store.ShardID{Queue: c.cfg.Jobs.Queue, Shard: n}, history.DoResume
+	if on {
+		do = history.DoPause
+	}
+	key := engine.Issuer(id)
+	return c.give(ctx, key, history.Command{Queue: id.Queue, Shard: key, Do: do}, func(ctx context.Context) (bool, error) {
+		return c.to.SetShardPaused(ctx, id, on)
+	})
+}
+
+// give gives a command and records it.
+func (c *commander) give(ctx context.Context, key string, what history.Command, send func(context.Context) (bool, error)) error {
+	proc := c.names.take()
+	defer c.names.give(proc)
+	request := history.Event{Proc: proc, Op: history.OpCommand, Key: key, Details: &history.Details{Command: &what}}
+	return c.ask(ctx, request, func(ctx context.Context) (string, error) {
+		if duplicate, err := send(ctx); duplicate || err != nil {
+			return "duplicate", err
+		}
+		return "applied", nil
+	})
+}
+
+// told is the state that a refused command was told of, "" if it was refused for another reason.
+func told(err error) string {
+	var state *engine.StateError
+	switch {
+	case store.OutcomeOf(err) != store.Fail:
+	case errors.As(err, &state):
+		return string(state.State)
+	case errors.Is(err, engine.ErrUnknownJob):
+		return history.ToldUnknown
+	}
+	return ""
+}
+
+// pause pauses a random shard for a short time.
+func (c *commander) pause(ctx context.Context) {
+	c.mu.Lock()
+	n, d := c.rng.IntN(c.cfg.Jobs.Shards), leastPause+time.Duration(c.rng.Int64N(int64(mostPause-leastPause)))
+	c.mu.Unlock()
+	if err := c.shard(ctx, n, true); store.OutcomeOf(err) == store.Fail {
+		return
+	}
+	sleep(ctx, d)
+	c.resume(ctx, n)
+}
+
+// resumeTries bounds how often a shard is resumed whose owner does not answer; others try too.
+const resumeTries = 5
+
+// resume resumes a shard, and again while it is not known to be done.
+func (c *commander) resume(ctx context.Context, n int) {
+	for range resumeTries {
+		if ctx.Err() != nil || c.shard(context.WithoutCancel(ctx), n, false) == nil {
+			return
+		}
+		sleep(ctx, c.cfg.TTL/10)
+	}
+}
+
+// resumeAlways resumes one shard after the other.
+func (c *commander) resumeAlways(ctx context.Context) {
+	shards := c.cfg.Jobs.Shards
+	for n := 0; ; n = (n + 1) % shards {
+		sleep(ctx, resumeEvery/time.Duration(shards))
+		if ctx.Err() != nil {
+			return
+		}
+		c.resume(ctx, n)
+	}
+}
+
+// resumeAll resumes every shard, until that is known or ctx ends.
+func (c *commander) resumeAll(ctx context.Context) {
+	c.counts.enqueuing.Add(1)
+	defer c.counts.enqueuing.Add(-1)
+	for n := range c.cfg.Jobs.Shards {
+		for ctx.Err() == nil && c.shard(context.WithoutCancel(ctx), n, false) != nil {
+			sleep(ctx, c.cfg.TTL/10)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package workload
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"fencepost/core/job"
+)
+
+// Mixture is which parts of the jobs are different; 0: none.
+type Mixture struct {
+	AtMostOnce float64 `json:"at_most_once"` // have no other run if one is cut short
+	Overrun    float64 `json:"overrun"`      // their first run takes longer than it may
+	OddKeys    float64 `json:"odd_keys"`     // their key is the one before, but for case or a space
+	OtherBody  float64 `json:"other_body"`   // are enqueued by the key of a job that is there, with another body
+	Priorities int     `json:"priorities"`   // how many there are, at random; 0: one
+}
+
+// otherStep is an effect that no job has but one whose key is another's already: it must never
+// be done.
+const otherStep = "of-another-body"
+
+// vary makes a drawn job one of the parts that are different.
+func (e *enqueuer) vary(j job.Job) job.Job {
+	m := e.cfg.Jobs.Mixture
+	if m == nil {
+		return j
+	}
+	in := func(part float64) bool { return e.rng.Float64() < part }
+	if in(m.AtMostOnce) {
+		j.Rescue = job.AtMostOnce
+	}
+	if in(m.Overrun) {
+		p, _ := decodePayload(j.Payload) // encoded by template
+		p.Overrun = true
+		j.Payload, _ = json.Marshal(p) // of plain fields
+		j.MaxDuration = overrunBound
+	}
+	if m.Priorities > 0 {
+		j.Priority = e.rng.IntN(m.Priorities)
+	}
+	if in(m.OddKeys) && e.last != "" {
+		j = e.keyed(j, []string{strings.ToUpper(e.last), e.last + " ", " " + e.last, e.last + "\u00a0"}[e.rng.IntN(4)])
+		e.last = ""
+		return j
+	}
+	e.last = j.Key
+	return j
+}
+
+const (
+	// overrunBound is how long the runs of a job may take whose first one takes longer. The others
+	// are done by then on a busy machine too.
+	overrunBound = 2 * time.Second
+	// overrunLength is how long that first run takes unless it is ended: longer than a process is
+	// stopped, so that the bound has passed for long when it goes on.
+	overrunLength = time.Minute
+)
+
+// keyed gives a job another key.
+func (e *enqueuer) keyed(j job.Job, key string) job.Job {
+	j.Key, j.ID = key, job.KeyedID(e.cfg.Jobs.Queue, key, e.cfg.Jobs.Shards)
+	return j
+}
+
+// reused is a job with the key of one that was acknowledged, and with another body: it is a
+// duplicate, and its body does not count.
+func (e *enqueuer) reused(done job.Job) job.Job {
+	p, _ := decodePayload(done.Payload) // encoded by template
+	if !slices.Contains(p.Steps, otherStep) {
+		p.Steps = append(p.Steps[:len(p.Steps):len(p.Steps)], otherStep)
+	}
+	done.Payload, _ = json.Marshal(p) // of plain fields
+	return done
+}
