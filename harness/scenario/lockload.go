@@ -55,18 +55,10 @@ func (w Workload) checkLocks() error {
 		return fmt.Errorf("at_once %d: 1 to %d", l.AtOnce, maxAtOnce)
 	case !part(l.Impatient) || !part(l.Try) || l.Impatient+l.Try > 1:
 		return fmt.Errorf("impatient %v and try %v: parts of the acquires, together at most 1", l.Impatient, l.Try)
-	case l.LookDelay > 0 && 6*l.LookDelay >= w.leastTTL():
-		return fmt.Errorf("look_delay %s: a look is given up after a sixth of the ttl, %s", l.LookDelay.D(), w.leastTTL().D()/6)
+	case l.LookDelay > 0 && 6*l.LookDelay >= w.TTL:
+		return fmt.Errorf("look_delay %s: a look is given up after a sixth of the ttl, %s", l.LookDelay.D(), w.TTL.D()/6)
 	}
 	return nil
-}
-
-// leastTTL is the shortest lease of the workload.
-func (w Workload) leastTTL() Duration {
-	if w.TTLFrom > 0 {
-		return w.TTLFrom
-	}
-	return w.TTL
 }
 
 // noLocks refuses what is of locks alone.
