@@ -36,6 +36,9 @@ type Config struct {
 	Kill                    bool          // the first worker dies and comes back; else it is cut off
 	// Plant puts a mistake between a worker's lock client and its rows; nil: none.
 	Plant func(rows store.Locks, ttl time.Duration) store.Locks
+	// Commands are given on jobs and shards, and Mixture is which jobs are different; nil: none.
+	Commands *workload.Commands
+	Mixture  *workload.Mixture
 	// Shards is how many shards of jobs there are instead of locks, and PlantJobs the
 	// same for what runs them.
 	Shards    int

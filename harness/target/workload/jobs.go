@@ -85,8 +85,8 @@ func loadOrders(ctx context.Context, p *process) (load, error) {
 }
 
 // Schedule is the job workload of one worker likewise, without schedules and without links
-// to other workers: it enqueues until feed ends and runs jobs until ctx does. Of hooks it
-// has Engine.
+// to other workers: it enqueues until feed ends and runs jobs until ctx does, and gives commands to
+// the shards that it owns. Of hooks it has Engine and Commander.
 func Schedule(ctx, feed context.Context, cfg Config, rec Recorder, base clock.Clock, shards store.Shards, effects sink.Sink,
 	hooks Hooks, log *slog.Logger) error {
 	p := simple(cfg, rec, base, effects, hooks, log)
@@ -101,7 +101,10 @@ func Schedule(ctx, feed context.Context, cfg Config, rec Recorder, base clock.Cl
 	if err != nil {
 		return err
 	}
-	w.scheduler = e
+	w.scheduler, w.commander.to = e, engineCommander{e}
+	if hooks.Commander != nil {
+		w.commander.to = hooks.Commander(w.commander.to)
+	}
 	l := w.feedFrom(ctx, shardIssuer, drawEffects)
 	defer context.AfterFunc(feed, l.drain)()
 	err = l.run(ctx, ready)
