@@ -29,6 +29,14 @@ func DrawJobs(seed uint64) Config {
 	return c
 }
 
+// DrawCommands is a run of jobs of many kinds on which commands are given all the time.
+func DrawCommands(seed uint64) Config {
+	c := DrawJobs(seed)
+	c.Commands = &workload.Commands{Cancel: 0.4, Redrive: 0.3, RedriveMany: 0.05, Hasten: 0.4, Pause: 0.2}
+	c.Mixture = &workload.Mixture{AtMostOnce: 0.2, Overrun: 0.05, OddKeys: 0.3, OtherBody: 0.1, Priorities: 3}
+	return c
+}
+
 // dedupe is for how long ids are remembered.
 func (r *run) dedupe() time.Duration {
 	if r.Shards == 0 {
@@ -40,7 +48,8 @@ func (r *run) dedupe() time.Duration {
 // workJobs is what a life does that runs jobs.
 func (r *run) workJobs(ctx context.Context, l *life, cfg workload.Config, effects *network, log *slog.Logger) {
 	cfg.Jobs = &workload.Jobs{Queue: queue, Shards: r.Shards, Workers: r.Workers, Rate: 0.7, Steps: 2, Length: r.TTL / 8,
-		Flaky: 0.2, Poison: 0.05, Ahead: r.TTL, MaxAttempts: 3, RetryBase: r.TTL / 8, Slots: 4, Schedules: r.Recurring}
+		Flaky: 0.2, Poison: 0.05, Ahead: r.TTL, MaxAttempts: 3, RetryBase: r.TTL / 8, Slots: 4, Schedules: r.Recurring,
+		Commands: r.Commands, Mixture: r.Mixture}
 	shards, hooks := store.Shards(l.rows), workload.Hooks{}
 	if r.PlantJobs != nil {
 		shards, hooks = r.PlantJobs(shards, r.TTL)

@@ -48,6 +48,9 @@ type Config struct {
 	// hold one on average, and Think their pause, 0: an eighth of the ttl.
 	Load        workload.LockLoad
 	Hold, Think time.Duration
+	// Commands are given on jobs and shards, and Mixture is which jobs are different; nil: none.
+	Commands *workload.Commands
+	Mixture  *workload.Mixture
 	// Shards is how many shards of jobs there are instead of locks, and PlantJobs the
 	// same for what runs them.
 	Shards int

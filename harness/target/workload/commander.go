@@ -224,7 +224,7 @@ func (c *commander) give(ctx context.Context, key string, what history.Command, 
 	})
 }
 
-// told is the state that a refused command was told of, "" if it was refused for another reason.
+// told is the state by which a command was refused, "" if it was for another reason.
 func told(err error) string {
 	var state *engine.StateError
 	switch {
@@ -278,9 +278,38 @@ func (c *commander) resumeAlways(ctx context.Context) {
 func (c *commander) resumeAll(ctx context.Context) {
 	c.counts.enqueuing.Add(1)
 	defer c.counts.enqueuing.Add(-1)
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	for n := range c.cfg.Jobs.Shards {
-		for ctx.Err() == nil && c.shard(context.WithoutCancel(ctx), n, false) != nil {
-			sleep(ctx, c.cfg.TTL/10)
-		}
+		wg.Go(func() {
+			for ctx.Err() == nil && c.shard(context.WithoutCancel(ctx), n, false) != nil {
+				sleep(ctx, c.cfg.TTL/10)
+			}
+		})
 	}
+}
+
+// engineCommander is an engine as a Commander, of the shards that it owns.
+type engineCommander struct{ e *engine.Engine }
+
+// Cancel implements Commander.
+func (c engineCommander) Cancel(ctx context.Context, queue string, id job.ID) error {
+	_, err := c.e.Command(ctx, engine.CancelJob, queue, id)
+	return err
+}
+
+// Redrive implements Commander.
+func (c engineCommander) Redrive(ctx context.Context, queue string, id job.ID) error {
+	_, err := c.e.Command(ctx, engine.RedriveJob, queue, id)
+	return err
+}
+
+// Hasten implements Commander.
+func (c engineCommander) Hasten(ctx context.Context, queue string, id job.ID) (engine.Receipt, error) {
+	return c.e.Command(ctx, engine.HastenJob, queue, id)
+}
+
+// SetShardPaused implements Commander.
+func (c engineCommander) SetShardPaused(ctx context.Context, id store.ShardID, on bool) (bool, error) {
+	return c.e.SetPaused(ctx, id, on)
 }

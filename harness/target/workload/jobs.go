@@ -99,9 +99,9 @@ func loadOrders(ctx context.Context, p *process) (load, error) {
 	return w.feedFrom(ctx, shardIssuer, p.cfg.Jobs.Orders.draw), nil
 }
 
-// Schedule is the job workload of one worker likewise, without links to other
-// workers, so that only a shard's owner takes commands on its schedules: it enqueues until feed
-// ends and runs jobs until ctx does. Of hooks it has Engine and Executor.
+// Schedule is the job workload of one worker likewise, without links to other workers, so that
+// only a shard's owner takes commands, on its jobs and schedules: it enqueues until feed ends and
+// runs jobs until ctx does. Of hooks it has Engine, Executor and Commander.
 func Schedule(ctx, feed context.Context, cfg Config, rec Recorder, base clock.Clock, shards store.Shards, effects sink.Sink,
 	hooks Hooks, log *slog.Logger) error {
 	p := simple(cfg, rec, base, effects, hooks, log)
@@ -120,6 +120,10 @@ func Schedule(ctx, feed context.Context, cfg Config, rec Recorder, base clock.Cl
 		return err
 	}
 	w.scheduler, w.recurring = e, newRecurrence(p, e)
+	w.commander.to = engineCommander{e}
+	if hooks.Commander != nil {
+		w.commander.to = hooks.Commander(w.commander.to)
+	}
 	l := w.feedFrom(ctx, shardIssuer, drawEffects)
 	defer context.AfterFunc(feed, l.drain)()
 	err = l.run(ctx, ready)
