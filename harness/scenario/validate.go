@@ -23,6 +23,7 @@ import (
 // MustPoints are the points that a scenario may demand, beside the armed ones.
 var MustPoints = []string{
 	"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq",
+	"redrive", "hasten", "pause", "cancel", "sweep",
 	"order-shipped", "order-rejected", "order-cancelled", "inbox", "hand-over", "fire", "missed", "follow", "stop",
 	history.PointMemberGone, history.PointMemberCame,
 }
