@@ -345,6 +345,8 @@ func TestScheduleCountedAnewIsExplained(t *testing.T) {
 var namedAlone = map[string]bool{
 	"check-unfinished": true, "given-up-write-surfaces": true, "schedule-ahead-of-job": true, "end-ahead-of-next": true,
 	"schedule-counted-anew": true, "paid-before-the-fence": true, "paid-by-run": true, "stock-overwritten": true, "host-too-busy": true,
+	"run-not-ended":     true,                                                      // TestBackoffAndLimits
+	"schedule-set-back": true, "overlap-not-kept": true, "removal-in-memory": true, // TestPolicies
 }
 
 // TestEveryMechanismIsNamed: no mechanism is listed that no test has a history for, and

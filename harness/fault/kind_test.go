@@ -80,7 +80,7 @@ func TestNewRefusesBadSpecs(t *testing.T) {
 		"jitter 2s is not between":             {Fault: "slow-node", Targets: []string{"n1"}, Latency: time.Second, Jitter: 2 * time.Second},
 		`unknown sense "up"`:                   {Fault: "partition-oneway", Targets: []string{"n1"}, Sense: "up"},
 		"fault partition has no sense":         {Fault: "partition", Targets: []string{"n1"}, Sense: "in"},
-		"offset or rate_ppm is missing":        {Fault: "clock", Targets: []string{"w1"}},
+		"offset, zone or rate_ppm is missing":  {Fault: "clock", Targets: []string{"w1"}},
 		"rate_ppm 2000000 is not within":       {Fault: "clock", Targets: []string{"w1"}, RatePPM: 2_000_000},
 		"fault suspend has no offset":          {Fault: "suspend", Targets: []string{"w1"}, Offset: time.Second},
 		`the only one is sink`:                 {Fault: "kill-sink", Targets: []string{"w1"}},
