@@ -8,7 +8,7 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// What a client was told of a command is held against the replay. That a job which was cancelled
+// The answer that a client had to a command is held against the replay. That a job which was cancelled
 // is not run, that one which was redriven begins with attempt 1, and that nothing is claimed while
 // a shard is paused follows then from the rules of the replay itself: the change that was acknowledged
 // is in it, and nothing but another command undoes it.
