@@ -157,18 +157,11 @@ func (s *Sealer) reading(ctx context.Context, key string, read func(context.Cont
 	}
 }
 
-// Resource raises a resource above every token handed out, reads its value
-// and copies its ledger into the history.
+// Resource raises a resource above every token handed out, copies its ledger into the history
+// and reads its value. The value comes last: who finds that read in a history knows that the
+// ledger before it is whole, whenever the sealing ended.
 func (s *Sealer) Resource(ctx context.Context, fenced sink.Sink, res, issuer string, token int64) {
 	s.Trouble("resources of the sink", s.raiseAbove(ctx, fenced, res, issuer, token))
-	e := s.ask(history.Event{Op: history.OpGet, Key: res})
-	st, err := fenced.Read(ctx, res)
-	if err != nil {
-		s.Trouble("resources of the sink", fmt.Errorf("read %s: %w", res, s.abandon(e, err)))
-		return
-	}
-	e.Type, e.Value, e.Seen, e.Seq = history.OK, &st.Value, st.Seen, st.Seq
-	s.Rec.Record(e)
 	entries, err := fenced.Ledger(ctx, res)
 	if err != nil {
 		s.Trouble("resources of the sink", fmt.Errorf("ledger of %s: %w", res, err))
@@ -177,6 +170,14 @@ func (s *Sealer) Resource(ctx context.Context, fenced sink.Sink, res, issuer str
 	for _, en := range entries {
 		s.noteLedger(res, en)
 	}
+	e := s.ask(history.Event{Op: history.OpGet, Key: res})
+	st, err := fenced.Read(ctx, res)
+	if err != nil {
+		s.Trouble("resources of the sink", fmt.Errorf("read %s: %w", res, s.abandon(e, err)))
+		return
+	}
+	e.Type, e.Value, e.Seen, e.Seq = history.OK, &st.Value, st.Seen, st.Seq
+	s.Rec.Record(e)
 }
 
 // raiseAbove raises a resource to a token, or above what it has seen if that is higher. One

@@ -106,6 +106,29 @@ func TestResourcesAreReadWhateverIsWrongWithThem(t *testing.T) {
 	}
 }
 
+// noLedger is a sink whose ledger cannot be read any more.
+type noLedger struct{ sink.Sink }
+
+func (noLedger) Ledger(context.Context, string) ([]sink.Entry, error) {
+	return nil, context.DeadlineExceeded
+}
+
+// Without its ledger a resource has no final read: what is missing there would look lost.
+func TestNoFinalReadWithoutTheLedger(t *testing.T) {
+	t.Parallel()
+	r, s, recorded := sealing(t)
+	r.Resource(t.Context(), noLedger{s}, "res", "issuer", 5)
+	if told := strings.Join(r.told(), "; "); !strings.Contains(told, "ledger of res") {
+		t.Errorf("told %q", told)
+	}
+	h := recorded()
+	for i := range h.Events {
+		if e := &h.Events[i]; e.Op == history.OpGet {
+			t.Errorf("a %s of %s", e.Type, e.Key)
+		}
+	}
+}
+
 // What cannot be sealed at all is told once for all of its kind.
 func TestTroublesAreToldByKind(t *testing.T) {
 	t.Parallel()
