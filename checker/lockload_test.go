@@ -29,7 +29,7 @@ var (
 func lockRun(seed uint64, load workload.LockLoad, hold time.Duration) simrun.Config {
 	c := simrun.Draw(seed)
 	c.TTL, c.Workers, c.Clients, c.Load, c.Hold = 6*time.Second, 3, 2, load, hold
-	// Whoever asks without waiting may be refused by what a stale read shows: QUORUM shows none.
+	// A try may be refused by what a stale read shows: QUORUM shows none.
 	c.Faults.StaleRead, c.Faults.LateBy = 0, 2*c.TTL
 	switch c.Locks = 1; {
 	case load.LookDelay > 0 && load.TTLFrom == 0: // a watch by each of many processes, in a sound network

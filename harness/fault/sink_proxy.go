@@ -92,7 +92,7 @@ type activeProxied struct {
 	since int64
 }
 
-// enough is how many writes must have been disturbed: one may be on its way when it is counted.
+// enoughWrites is how many writes must have been disturbed: one may be on its way when it is counted.
 const enoughWrites = 3
 
 func (a *activeProxied) Probe(context.Context) Evidence {

@@ -20,20 +20,18 @@ import (
 // Here statements are what they should be but for the level at which they are sent.
 
 func init() {
-	plant("locks-read-at-quorum", locksAtQuorum)
+	plant("locks-read-at-quorum", onOwn(locksAtQuorum))
 	plant("ledger-read-at-quorum", only(workload.Hooks{Sink: ledgerAtQuorum}))
 	plant("ledger-commit-at-one", ledgerCommitAtOne)
-	plant("jobs-shard-read-at-one", shardAtOne)
-	plant("jobs-inbox-read-at-one", inboxAtOne)
-	plant("jobs-heartbeats-at-one", heartbeatsAtOne)
+	plant("jobs-shard-read-at-one", onOwn(shardAtOne))
+	plant("jobs-inbox-read-at-one", onOwn(inboxAtOne))
+	plant("jobs-heartbeats-at-one", onOwn(heartbeatsAtOne))
 }
 
 // locksAtQuorum looks whether an earlier copy of a write was applied before it sends the next one,
 // and reads at QUORUM for it, as wherever it reads.
-func locksAtQuorum() workload.Hooks {
-	o := &ownSession{}
+func locksAtQuorum(o *ownSession) workload.Hooks {
 	return workload.Hooks{
-		Recorder: o.recorder,
 		Locks: func(_ workload.Config, _ *cassandra.DB, inner store.Locks) store.Locks {
 			return &quorumLocks{inner, o}
 		},
@@ -186,10 +184,8 @@ func (o *ownSession) atOne() error {
 }
 
 // shardAtOne asks one replica whether a shard's header has changed since it was last read.
-func shardAtOne() workload.Hooks {
-	o := &ownSession{}
+func shardAtOne(o *ownSession) workload.Hooks {
 	return workload.Hooks{
-		Recorder: o.recorder,
 		Shards: func(_ workload.Config, _ *cassandra.DB, inner store.Shards) store.Shards {
 			return &thriftyShards{Shards: inner, o: o}
 		},
@@ -221,10 +217,8 @@ func (s *thriftyShards) Look(ctx context.Context, id store.ShardID, serial bool)
 }
 
 // inboxAtOne reads inboxes through one replica.
-func inboxAtOne() workload.Hooks {
-	o := &ownSession{}
+func inboxAtOne(o *ownSession) workload.Hooks {
 	return workload.Hooks{
-		Recorder: o.recorder,
 		Shards: func(_ workload.Config, _ *cassandra.DB, inner store.Shards) store.Shards {
 			return &thriftyInbox{inner, o}
 		},
@@ -257,10 +251,8 @@ func (s *thriftyInbox) InboxScan(ctx context.Context, id store.ShardID, after, u
 }
 
 // heartbeatsAtOne writes heartbeats to one replica.
-func heartbeatsAtOne() workload.Hooks {
-	o := &ownSession{}
+func heartbeatsAtOne(o *ownSession) workload.Hooks {
 	return workload.Hooks{
-		Recorder: o.recorder,
 		Members: func(_ workload.Config, inner store.Members) store.Members {
 			return &faintMembers{inner, o}
 		},

@@ -26,8 +26,8 @@ func init() {
 	plant("recorder-drops", only(workload.Hooks{Recorder: recorderDrops}))
 	plant("recorder-late-calls", only(workload.Hooks{Recorder: lateCalls}))
 	plant("recorder-unknown-fail", only(workload.Hooks{Recorder: unknownAsFail}))
-	plant("pins-coordinator", pinsCoordinator)
-	plant("stops-when-node-away", stopsWhenNodeAway)
+	plant("pins-coordinator", onOwn(pinsCoordinator))
+	plant("stops-when-node-away", onOwn(stopsWhenNodeAway))
 }
 
 // fallenWorker is the one that dies at work; the others show that work goes on without it.
@@ -161,10 +161,8 @@ func (o *ownSession) pinned(ctx context.Context, ip string) (*cassandra.DB, erro
 
 // pinsCoordinator asks one node about every lock, the one that is first for the first
 // lock, and waits for it whatever becomes of it.
-func pinsCoordinator() workload.Hooks {
-	o := &ownSession{}
+func pinsCoordinator(o *ownSession) workload.Hooks {
 	return workload.Hooks{
-		Recorder: o.recorder,
 		Locks: func(cfg workload.Config, db *cassandra.DB, inner store.Locks) store.Locks {
 			ip, err := db.Coordinator(context.Background(), cfg.Locks[0])
 			if err == nil {
@@ -190,10 +188,8 @@ func (u unopened) Read(context.Context, string, bool) (*store.Version, error) {
 }
 
 // stopsWhenNodeAway asks for no lock while a node does not answer.
-func stopsWhenNodeAway() workload.Hooks {
-	o := &ownSession{}
+func stopsWhenNodeAway(o *ownSession) workload.Hooks {
 	return workload.Hooks{
-		Recorder: o.recorder,
 		Locker: func(cfg workload.Config, _ *cassandra.DB, inner workload.Locker) workload.Locker {
 			l := &carefulLocker{Locker: inner}
 			ctx, cancel := context.WithCancel(context.Background())

@@ -22,10 +22,10 @@ import (
 )
 
 func init() {
-	plant("read-at-one", func() workload.Hooks { return readAtOne("ONE") })
-	plant("read-at-one-unsaid", func() workload.Hooks { return readAtOne("QUORUM") })
-	plant("local-serial", localSerial)
-	plant("remote-coordinator", remoteCoordinator)
+	plant("read-at-one", readAtOne("ONE"))
+	plant("read-at-one-unsaid", readAtOne("QUORUM"))
+	plant("local-serial", onOwn(localSerial))
+	plant("remote-coordinator", onOwn(remoteCoordinator))
 }
 
 // ownSession is a second session to the lock store, or to the sink on the nodes, for statements with other
@@ -38,6 +38,16 @@ type ownSession struct {
 	session *gocql.Session
 	err     error
 	atSink  bool // it goes to the sink, by that one's links
+}
+
+// onOwn makes the hooks of a variant that has a session of its own.
+func onOwn(hooks func(*ownSession) workload.Hooks) func() workload.Hooks {
+	return func() workload.Hooks {
+		o := &ownSession{}
+		h := hooks(o)
+		h.Recorder = o.recorder
+		return h
+	}
 }
 
 func (o *ownSession) recorder(cfg workload.Config, inner workload.Recorder) workload.Recorder {
@@ -144,10 +154,8 @@ func versionOf(row map[string]any) *store.Version {
 
 // localSerial releases with LOCAL_SERIAL while everything else is SERIAL: in two
 // data centres these are two agreements. The core refuses to, so it asks the driver.
-func localSerial() workload.Hooks {
-	o := &ownSession{}
+func localSerial(o *ownSession) workload.Hooks {
 	return workload.Hooks{
-		Recorder: o.recorder,
 		Locks: func(cfg workload.Config, _ *cassandra.DB, inner store.Locks) store.Locks {
 			return mistake.Locks{Locks: inner, TTL: cfg.TTL, Kind: lock.Release, Do: o.releaseLocally}
 		},
@@ -171,14 +179,12 @@ func (o *ownSession) releaseLocally(c mistake.CAS) (store.CASResult, error) {
 
 // readAtOne looks at lock rows through a single replica, and says that it does so at a
 // consistency.
-func readAtOne(said string) workload.Hooks {
-	o := &ownSession{}
-	return workload.Hooks{
-		Recorder: o.recorder,
-		Locks: func(_ workload.Config, _ *cassandra.DB, inner store.Locks) store.Locks {
+func readAtOne(said string) func() workload.Hooks {
+	return onOwn(func(o *ownSession) workload.Hooks {
+		return workload.Hooks{Locks: func(_ workload.Config, _ *cassandra.DB, inner store.Locks) store.Locks {
 			return &oneReader{Locks: inner, ownSession: o, said: said}
-		},
-	}
+		}}
+	})
 }
 
 type oneReader struct {
@@ -208,10 +214,8 @@ func (l *oneReader) Read(ctx context.Context, resource string, serial bool) (*st
 // remoteCoordinator asks a node of the other data centre when one of its own has not
 // answered, as a policy does that falls back to remote nodes, and with every fourth copy of a
 // request, as one does that takes all nodes in turn. LOCAL_SERIAL there is another agreement.
-func remoteCoordinator() workload.Hooks {
-	o := &ownSession{}
+func remoteCoordinator(o *ownSession) workload.Hooks {
 	return workload.Hooks{
-		Recorder: o.recorder,
 		Locks: func(_ workload.Config, _ *cassandra.DB, inner store.Locks) store.Locks {
 			return &roaming{Locks: inner, ownSession: o}
 		},
