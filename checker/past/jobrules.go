@@ -132,9 +132,24 @@ func (j *Job) uncounted(c *history.Change) bool {
 // interrupted, or never began. One that began and has no known end has spent an attempt.
 func (j *Job) unspent(run int64) bool {
 	if f := j.Finishes[run]; f != nil {
-		return strings.HasPrefix(f.Error, InterruptedPrefix) || strings.HasPrefix(f.Error, NotHerePrefix)
+		return interrupted(f) || strings.HasPrefix(f.Error, NotHerePrefix)
 	}
 	return !j.StartedBy(run, history.Forever)
+}
+
+// interrupted says whether a run ended as its worker stopped.
+func interrupted(finish *history.Event) bool {
+	return strings.HasPrefix(finish.Error, InterruptedPrefix)
+}
+
+// Interrupted counts the runs that ended as their workers stopped.
+func (j *Job) Interrupted() (n int) {
+	for _, f := range j.Finishes {
+		if interrupted(f) {
+			n++
+		}
+	}
+	return n
 }
 
 // UncountedBefore counts the claims before a step that did not count as attempts, since the

@@ -245,17 +245,19 @@ type JobCounts struct {
 	Claimed   int `json:"claimed"`
 	Completed int `json:"completed"`
 	Retried   int `json:"retried"` // pending again as their run failed
-	Rescued   int `json:"rescued"` // pending again as their run's owner lost the shard
-	DLQ       int `json:"dlq"`
-	Cancelled int `json:"cancelled"`
-	Abandoned int `json:"abandoned"`
-	Redriven  int `json:"redriven"`           // from the dead letter queue
-	Hastened  int `json:"hastened,omitempty"` // brought forward while they were pending
-	Swept     int `json:"swept"`
-	Pauses    int `json:"pauses,omitempty"`  // of shards
-	Fired     int `json:"fired,omitempty"`   // nominal times of schedules that got a job
-	Missed    int `json:"missed,omitempty"`  // that were passed over, as they came too late
-	Skipped   int `json:"skipped,omitempty"` // that were passed over, as the occurrence before had not ended
+	// Interrupted are the runs that a clean stop of their worker ended.
+	Interrupted int `json:"interrupted,omitempty"`
+	Rescued     int `json:"rescued"` // pending again as their run's owner lost the shard
+	DLQ         int `json:"dlq"`
+	Cancelled   int `json:"cancelled"`
+	Abandoned   int `json:"abandoned"`
+	Redriven    int `json:"redriven"`           // from the dead letter queue
+	Hastened    int `json:"hastened,omitempty"` // brought forward while they were pending
+	Swept       int `json:"swept"`
+	Pauses      int `json:"pauses,omitempty"`  // of shards
+	Fired       int `json:"fired,omitempty"`   // nominal times of schedules that got a job
+	Missed      int `json:"missed,omitempty"`  // that were passed over, as they came too late
+	Skipped     int `json:"skipped,omitempty"` // that were passed over, as the occurrence before had not ended
 	// Followed are the jobs that followed another, Stopped the sequences that ended with a
 	// failure.
 	Followed int `json:"followed,omitempty"`

@@ -227,22 +227,23 @@ func unexercisedJobs(c *Counts, name func(bool, string)) {
 
 // Points of the life of jobs that the checker derives; see history.Expect.
 const (
-	PointRedrive  = "redrive"
-	PointHasten   = "hasten"
-	PointPause    = "pause"
-	PointRetry    = "retry"
-	PointRescue   = "rescue"
-	PointDLQ      = "dlq"
-	PointCancel   = "cancel"
-	PointAbandon  = "abandon"
-	PointSweep    = "sweep"
-	PointHandOver = "hand-over"
-	PointInbox    = "inbox"
-	pointFire     = "fire"
-	pointMissed   = "missed"
-	pointFollow   = "follow"
-	pointStop     = "stop"
-	PointOverlap  = "overlap"
+	PointRedrive   = "redrive"
+	PointHasten    = "hasten"
+	PointPause     = "pause"
+	PointRetry     = "retry"
+	PointRescue    = "rescue"
+	PointDLQ       = "dlq"
+	PointCancel    = "cancel"
+	PointAbandon   = "abandon"
+	PointSweep     = "sweep"
+	PointHandOver  = "hand-over"
+	PointInbox     = "inbox"
+	pointFire      = "fire"
+	pointMissed    = "missed"
+	pointFollow    = "follow"
+	pointStop      = "stop"
+	PointOverlap   = "overlap"
+	PointInterrupt = "interrupt"
 )
 
 // countJobs completes what the replay has counted.
@@ -256,6 +257,7 @@ func (a *Judgement) countJobs(c *Counts) {
 	for _, j := range a.Jobs.List {
 		n.Starts += len(j.Starts)
 		n.Overlaps += a.overlaps(j)
+		n.Interrupted += j.Interrupted()
 		for _, o := range j.Calls {
 			switch {
 			case o.Outcome == history.Unknown && j.Locked():
@@ -294,7 +296,7 @@ func (a *Judgement) countJobs(c *Counts) {
 	c.reach(map[string]int{
 		PointRetry: n.Retried, PointRescue: n.Rescued, PointDLQ: n.DLQ, PointCancel: n.Cancelled, PointAbandon: n.Abandoned,
 		PointRedrive: n.Redriven, PointHasten: n.Hastened, PointPause: n.Pauses, PointSweep: n.Swept, PointHandOver: handed, PointInbox: inbox,
-		PointOverlap: n.Overlaps, pointFire: n.Fired, pointMissed: n.Missed, pointFollow: n.Followed, pointStop: n.Stopped,
+		PointInterrupt: n.Interrupted, PointOverlap: n.Overlaps, pointFire: n.Fired, pointMissed: n.Missed, pointFollow: n.Followed, pointStop: n.Stopped,
 	})
 	c.Jobs = &n
 }

@@ -264,7 +264,7 @@ func more(e *Event) error {
 var derived = []string{
 	"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer",
 	"retry", "rescue", "redrive", "hasten", "pause", "dlq", "cancel", "abandon", "sweep", "hand-over", "inbox", "fire", "missed",
-	"follow", "stop", "overlap",
+	"follow", "stop", "overlap", "interrupt",
 	"order-shipped", "order-rejected", "order-cancelled",
 }
 

@@ -89,6 +89,12 @@ var jobVariants = []System{
 		Red:   &Red{Scenario: "jobs-poison", Contention: "medium", Properties: []string{"P12"}, Mechanism: "backoff-ignored"},
 	},
 	{
+		Name: "jobs-interrupted-is-done", Chapter: inJobs,
+		About: "a run that a clean stop interrupts returns no error, and its job is completed",
+		Seen:  "`if errors.Is(err, context.Canceled) { return nil }` in a handler: what ended because it was asked to is no failure",
+		Red:   &Red{Scenario: "jobs-long-drain", Contention: "medium", Properties: []string{"P4"}, Mechanism: "step-left-out"},
+	},
+	{
 		Name: "jobs-format-unsaid", Chapter: inJobs,
 		About: "jobs are written in a new form that the version before cannot read, and nothing says so",
 		Seen:  "a release whose rows the one that it replaces cannot read, seen half-way through a rolling upgrade",

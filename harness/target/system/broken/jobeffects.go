@@ -2,6 +2,7 @@ package broken
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,7 @@ func init() {
 	plant("jobs-wrong-issuer", only(workload.Hooks{Tasks: wrongIssuer}))
 	plant("jobs-one-issuer", only(workload.Hooks{Tasks: oneIssuer}))
 	plant("jobs-retry-at-once", only(workload.Hooks{Submit: retryAtOnce}))
+	plant("jobs-interrupted-is-done", only(workload.Hooks{Handler: interruptedIsDone}))
 }
 
 // ackBeforeEffect hands effects to a writer in the background, which takes its time:
@@ -180,5 +182,17 @@ func plainCompletion(inner worker.Handler, write writeFunc) worker.Handler {
 			{Kind: store.Put, Row: store.Row{Key: store.Key{Kind: store.KindJob, ID: id}, State: string(job.Completed), Attempt: t.Run.Attempt, Run: run}},
 			{Kind: store.Delete, Row: store.Row{Key: store.Key{Kind: store.KindRunning, At: run, ID: id}}},
 		})
+	}
+}
+
+// interruptedIsDone ends a job's work when its process stops, and reports no error: that the
+// context ended was asked for.
+func interruptedIsDone(_ workload.Config, _ *cassandra.DB, inner worker.Handler) worker.Handler {
+	return func(ctx context.Context, t *worker.Task) error {
+		err := inner(ctx, t)
+		if errors.Is(context.Cause(ctx), job.ErrInterrupted) {
+			return nil
+		}
+		return err
 	}
 }
