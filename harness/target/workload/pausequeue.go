@@ -27,25 +27,26 @@ func (c *commander) pauseQueue(ctx context.Context) {
 func (c *commander) queue(ctx context.Context, name string, on bool) error {
 	var asked, told sync.WaitGroup
 	asked.Add(c.cfg.Jobs.Shards)
-	give := sync.OnceValues(func() (bool, error) {
-		asked.Wait()
-		sending, cancel := context.WithTimeout(ctx, c.cfg.TTL)
-		defer cancel()
-		return c.to.SetPaused(sending, name, on)
-	})
+	var duplicate bool
+	var err error
+	answered := make(chan struct{})
 	for n := range c.cfg.Jobs.Shards {
 		key := engine.Issuer(store.ShardID{Queue: name, Shard: n})
 		told.Go(func() {
 			what := history.Command{Queue: name, Shard: key, Do: pausing(on), Whole: true}
 			_ = c.give(ctx, key, what, func(context.Context) (bool, error) {
 				asked.Done()
-				duplicate, err := give()
+				<-answered
 				return duplicate, toldOf(n, err)
 			})
 		})
 	}
+	asked.Wait()
+	sending, cancel := context.WithTimeout(ctx, c.cfg.TTL)
+	defer cancel()
+	duplicate, err = c.to.SetPaused(sending, name, on)
+	close(answered)
 	told.Wait()
-	_, err := give()
 	return err
 }
 
