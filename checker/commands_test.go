@@ -180,10 +180,29 @@ func (p jobPlace) callAgain(id, before, key string) {
 	}
 }
 
+// inQueue has the enqueue that callAgain inserted be for another queue, whose shard has not taken it.
+func (p jobPlace) inQueue(queue string) {
+	for i := range p.x.h.Events {
+		if e := &p.x.h.Events[i]; e.Op == history.OpEnqueue && strings.HasSuffix(e.Proc, "/e9") {
+			if e.Type == history.Invoke {
+				spec := *e.Job()
+				spec.Queue, spec.Shard, spec.Resource = queue, "shard/"+queue+"/0", "job/"+queue+"/"+e.Key
+				e.OwnDetails().Job = &spec
+			} else {
+				e.Type, e.Result, e.Error = history.Unknown, "", "timeout"
+			}
+		}
+	}
+}
+
 // mixtureMutations are about keys, and about runs that take too long.
 var mixtureMutations = []mutation{
 	{"two keys that have one id", "P5", nil, step(history.DoComplete, once, func(p jobPlace) { p.callAgain(p.j.ID, "w1.1-7", "W1.1-7") })},
 	{"one key that has two ids", "P5", nil, step(history.DoComplete, once, func(p jobPlace) { p.callAgain("twin", "w1.1-7", "w1.1-7") })},
+	{"one id in two queues", "P5", nil, step(history.DoComplete, once, func(p jobPlace) {
+		p.callAgain(p.j.ID, "w1.1-7", "w1.1-7")
+		p.inQueue("jobs.2")
+	})},
 	{"job completed by a run that takes too long", "P5", nil,
 		step(history.DoComplete, func(p jobPlace) bool { return p.c().Attempt == 1 }, respec(func(_ jobPlace, j *history.Job) { j.Overruns = true }))},
 }
@@ -232,6 +251,12 @@ var legalCommands = map[string]func(*edit) bool{
 	"a key that is used again with another body": step(history.DoComplete, func(p jobPlace) bool {
 		return once(p) && len(p.j.Calls) == 1
 	}, func(p jobPlace) { p.callAgain(p.j.ID, "w1.1-7", "w1.1-7") }),
+	"a key that is used in another queue": step(history.DoComplete, func(p jobPlace) bool {
+		return once(p) && len(p.j.Calls) == 1
+	}, func(p jobPlace) {
+		p.callAgain("0-twin", "w1.1-7", "w1.1-7")
+		p.inQueue("jobs.2")
+	}),
 	"a job completed by its second run, whose first takes too long": step(history.DoComplete, func(p jobPlace) bool {
 		return p.c().Attempt == 2
 	}, respec(func(_ jobPlace, j *history.Job) { j.Overruns = true })),

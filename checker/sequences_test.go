@@ -97,6 +97,11 @@ func (y *sequenceStory) tell(steps []sequenceStep) *history.History {
 	first := spec
 	first.Resource, first.Then = "job/jobs/0-a", []history.Job{spec, spec}
 	y.op(10, 30, "w2.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: "0-a", Details: &history.Details{Job: &first}}, history.Event{Result: past.ResultApplied})
+	return y.play(steps)
+}
+
+// play does the steps, kills w1.1 and ends the run.
+func (y *sequenceStory) play(steps []sequenceStep) *history.History {
 	for _, s := range steps {
 		y.step(s)
 	}

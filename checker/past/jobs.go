@@ -21,6 +21,11 @@ type Jobs struct {
 	// Schedules by shard and key.
 	Schedules map[JobRef]*Schedule
 	Commands  Commands
+	// Ordered counts the batches whose claims were judged by priority, as a job of another one waited,
+	// and Overtaken are those that were wrong. prioritized: some job has one that is not 0.
+	Ordered     int
+	Overtaken   []Overtaken
+	prioritized bool
 	// Unread are the shards with jobs whose rows were not noted.
 	Unread []string
 	Counts JobCounts

@@ -39,6 +39,7 @@ type Past struct {
 	Arrivals []*history.Event
 	Points   map[string]int
 	Clocks   map[string][]*history.Event // clock notes by life
+	walls    map[string][]wallReading    // of clocks that are right, by life; see readWalls
 	leads    map[string]int64            // see wallLead
 	Shapes   []*history.Event            // statement notes: those of the links, then what workers say
 	Witness  Witness

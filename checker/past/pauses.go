@@ -41,6 +41,7 @@ func (r *Replay) pause(w *Write) {
 		if on {
 			r.a.Jobs.Counts.Pauses++
 		}
+		clear(r.own) // a shard that is paused keeps nothing in memory
 		r.Pauses = append(r.Pauses, Pause{w, on, r.stretch})
 	}
 }

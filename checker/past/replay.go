@@ -18,6 +18,9 @@ type Replay struct {
 	// is not known after it.
 	stretch int
 	Pauses  []Pause // in the chain's order
+	// own are the jobs that wait and that the shard's owner has put there itself, by when its batch was
+	// asked for; see judgePriorities.
+	own map[*Job]int64
 	// refusals are when the store first refused a batch with a job, by job; see poisoned.
 	refusals map[string]int64
 	// refused are the batches that a row in the shard kept from happening, by the
@@ -27,12 +30,13 @@ type Replay struct {
 
 // replay goes through all shards and compares where it ends with the rows.
 func (a *Past) replay() {
+	a.readWalls()
 	for _, l := range a.Rows {
 		if !l.Shard {
 			continue
 		}
 		a.Jobs.Counts.Shards++
-		r := &Replay{a: a, l: l, Claims: map[int64]*Claim{}, stretch: 1, refused: map[*Version][]*CAS{}, refusals: l.findRefusals()}
+		r := &Replay{a: a, l: l, Claims: map[int64]*Claim{}, stretch: 1, refused: map[*Version][]*CAS{}, own: map[*Job]int64{}, refusals: l.findRefusals()}
 		l.Replayed = r
 		for _, c := range l.CAS {
 			if c.Shown == c.From && IsRenewal(c.Kind()) {
@@ -75,6 +79,7 @@ func (r *Replay) batch(w *Write) {
 	}
 	fired := r.firedBy(changes)
 	r.follows(changes)
+	r.judgePriorities(w, changes)
 	r.pause(w)
 	for c := range Each(changes) {
 		if Pauses(c) {
@@ -146,6 +151,7 @@ func (r *Replay) change(j *Job, w *Write, c *history.Change) {
 	next.Since = w.Main().Invoke.TS
 	j.Now, j.sure = next, r.stretch
 	j.Steps = append(j.Steps, JobStep{w, c})
+	r.keep(j, w)
 }
 
 // claim files a claim. Run ids rise strictly in a shard, and carry the fence under

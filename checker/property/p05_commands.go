@@ -87,14 +87,34 @@ func (a *Judgement) checkPauses(p *Property) {
 		}
 		given := a.Jobs.Commands.OnShards[l.Name]
 		for _, o := range given {
-			on := o.Invoke.Command().Do == history.DoPause
-			if o.Outcome == history.OK && !l.Replayed.WasPaused(on, o.Invoke.TS, o.End.TS) {
+			if switchedWrong(l, o) {
 				p.add(l.Name, past.Events(o), "the %s of %s by %s was acknowledged (%s), but by its batches it was not so at any time of the call",
 					o.Invoke.Command().Do, l.Name, o.Invoke.Proc, o.End.Result)
 			}
 		}
 		for _, on := range []bool{true, false} {
 			unasked(l.Name, l.Name, map[bool]string{true: history.DoPause, false: history.DoResume}[on], l.Replayed.Switched(on), given, p)
+		}
+	}
+}
+
+// switchedWrong: a pause, or a resumption, was acknowledged, and its shard was not so.
+func switchedWrong(l *past.Row, o *past.Op) bool {
+	return o.Outcome == history.OK && !l.Replayed.WasPaused(o.Invoke.Command().Do == history.DoPause, o.Invoke.TS, o.End.TS)
+}
+
+// pausesInPart: commands on whole queues that were acknowledged, and did not reach a shard.
+func (x *Inquiry) pausesInPart() {
+	for _, l := range x.Rows {
+		if !l.Shard || !x.chainConsistent(l) || l.Replayed == nil {
+			continue
+		}
+		for _, o := range x.Jobs.Commands.OnShards[l.Name] {
+			if c := o.Invoke.Command(); c.Whole && switchedWrong(l, o) {
+				s := x.found("queue-paused-in-part", shown, "the %s of queue %s was acknowledged, and %s was not so at any time of the call", c.Do, c.Queue, l.Name)
+				s.show(l.Name, o.End.TS, []string{o.Invoke.Proc}, x.before(o.Invoke, "%s asks to %s queue %s", o.Invoke.Proc, c.Do, c.Queue),
+					x.mistake(o.End, "it is told that this is done; %s was never told", l.Name))
+			}
 		}
 	}
 }

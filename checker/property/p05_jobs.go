@@ -29,6 +29,8 @@ func init() {
 			{find: (*Inquiry).stuckJobs},
 			{find: (*Inquiry).runs},
 			{find: (*Inquiry).commands},
+			{find: (*Inquiry).pausesInPart},
+			{find: (*Inquiry).idsWithoutQueue},
 		},
 		mechanisms: []mechanism{
 			{id: "attempts-in-memory", Accounts: ofJobs, Statement: "attempts are counted in an owner's memory: the next one begins again"},
@@ -54,6 +56,9 @@ func init() {
 			{id: "acknowledged-and-lost", Accounts: ofJobs, Statement: "an enqueue is acknowledged before the job is where it must be"},
 			{id: "command-not-carried-out", Accounts: ofJobs,
 				Statement: "a command on a job is acknowledged before a batch that carries it out has taken effect"},
+			{id: "queue-paused-in-part", Statement: "a pause of a whole queue is acknowledged, and does not reach all of its shards"},
+			{id: "id-without-queue",
+				Statement: "jobs are told apart without their queues: what is enqueued in one is taken for a job of another"},
 			{id: "run-not-settled", Accounts: ofJobs, Statement: "a run starts before its claim is known to have taken effect"},
 			{id: "step-left-out", Accounts: ofJobs, Statement: "a job is completed without one of its effects"},
 		},

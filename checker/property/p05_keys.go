@@ -2,39 +2,86 @@ package property
 
 import (
 	"fencepost/checker/past"
+	"fencepost/harness/record/history"
 )
 
 // keyOf is a key in its queue.
 type keyOf struct{ queue, key string }
 
+func keyIn(o *past.Op) keyOf { return keyOf{o.Invoke.Job().Queue, o.Invoke.Job().Key} }
+
+// keyed is a job's first enqueue that says its key, or nil.
+func keyed(j *past.Job) *past.Op {
+	for _, o := range j.Calls {
+		if o.Invoke.Job().Key != "" {
+			return o
+		}
+	}
+	return nil
+}
+
 // checkKeys: an id stands for one key of one queue, and a key for one id. Else one of two jobs
 // would be taken for the other, or one for two.
 func (a *Judgement) checkKeys(p *Property) {
-	ids := map[keyOf]*past.Job{}
+	jobs, calls := map[keyOf]*past.Job{}, map[string]*past.Op{}
 	for _, j := range a.Jobs.List {
-		var first *past.Op
-		for _, o := range j.Calls {
-			spec := o.Invoke.Job()
-			if spec.Key == "" {
-				continue
-			}
-			if first == nil {
-				first = o
-			}
-			if was := first.Invoke.Job(); was.Key != spec.Key || was.Queue != spec.Queue {
-				p.add(j.ID, past.Events(first, o), "job %s was enqueued with the key %q in %s and with the key %q in %s: two jobs have one id",
-					j.ID, was.Key, was.Queue, spec.Key, spec.Queue)
-				break
-			}
-		}
+		first := keyed(j)
 		if first == nil {
 			continue
 		}
-		k := keyOf{first.Invoke.Job().Queue, first.Invoke.Job().Key}
-		if twin := ids[k]; twin != nil {
+		if calls[j.ID] == nil { // else the id is one in another queue too
+			calls[j.ID] = first
+		}
+		was := keyIn(calls[j.ID])
+		for _, o := range j.Calls {
+			if o.Invoke.Job().Key != "" && keyIn(o) != was {
+				p.add(j.ID, past.Events(calls[j.ID], o), "job %s was enqueued with the key %q in %s and with the key %q in %s: two jobs have one id",
+					j.ID, was.key, was.queue, keyIn(o).key, keyIn(o).queue)
+				break
+			}
+		}
+		k := keyIn(first)
+		if twin := jobs[k]; twin != nil {
 			p.add(j.ID, past.Events(twin.Calls[0], first), "jobs %s and %s were enqueued with one key, %q in %s: one job has two ids",
 				twin.ID, j.ID, k.key, k.queue)
 		}
-		ids[k] = j
+		jobs[k] = j
 	}
+}
+
+// idsWithoutQueue: enqueues that were told to be duplicates, or done, of which their own shard has
+// nothing, and another queue had a job with that key before; and ids that stand for jobs of two
+// queues.
+func (x *Inquiry) idsWithoutQueue() {
+	first, ids := map[string][]*past.Op{}, map[string]*past.Op{}
+	for _, j := range x.Jobs.List {
+		if o := keyed(j); o != nil {
+			first[keyIn(o).key] = append(first[keyIn(o).key], o)
+			if twin := ids[j.ID]; twin != nil && keyIn(twin).queue != keyIn(o).queue {
+				x.twins(j, twin, o, "one id")
+			}
+			ids[j.ID] = o
+		}
+	}
+	for _, j := range x.Jobs.List {
+		o := keyed(j)
+		if _, entered := j.Entered(); o == nil || entered > 0 || o.Outcome != history.OK || o.End.Result == past.ResultInbox {
+			continue
+		}
+		for _, twin := range first[keyIn(o).key] {
+			if keyIn(twin).queue != keyIn(o).queue && twin.Invoke.TS < o.Invoke.TS {
+				x.twins(j, twin, o, "one key")
+				break
+			}
+		}
+	}
+}
+
+// twins are two enqueues in two queues, of which the second was taken for the first.
+func (x *Inquiry) twins(j *past.Job, first, second *past.Op, same string) {
+	s := x.found("id-without-queue", x.jobWeight(j, shown), "jobs of the queues %s and %s have %s, %q, and the second was told: %s",
+		keyIn(first).queue, keyIn(second).queue, same, keyIn(second).key, second.Outcome)
+	chain := []Step{x.before(first.Invoke, "%s enqueues job %s in %s", first.Invoke.Proc, first.Invoke.Key, keyIn(first).queue),
+		x.mistake(second.Invoke, "%s enqueues job %s in %s", second.Invoke.Proc, second.Invoke.Key, keyIn(second).queue)}
+	s.showAt(j.ID, second.Invoke, chain...)
 }

@@ -47,3 +47,17 @@ func (x *Inquiry) scheduleFaults() {
 		}
 	}
 }
+
+// overtaken: claims of jobs while others of a higher priority waited.
+func (x *Inquiry) overtaken() {
+	for _, o := range x.Jobs.Overtaken {
+		inv := o.Write.Main().Invoke
+		s := x.found("priority-ignored", x.jobWeight(o.Low, shown), "job %s of priority %d is claimed as run %d, and job %s of priority %d, which had been due, is not",
+			o.Low.ID, o.Low.Spec.Priority, o.Change.Run, o.High.ID, o.High.Spec.Priority)
+		chain := []Step{x.mistake(inv, "%s claims job %s", inv.Proc, o.Low.ID)}
+		if n := len(o.High.Steps); n > 0 && o.High.Steps[0].Write.Pos < o.Write.Pos {
+			chain = append(chain, x.change(RoleBefore, o.High.Steps[0]))
+		}
+		s.showAt(o.Low.ID, inv, chain...)
+	}
+}

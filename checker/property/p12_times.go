@@ -26,6 +26,7 @@ func init() {
 			{find: (*Inquiry).jobTimes},
 			{find: (*Inquiry).earlyRetries},
 			{find: (*Inquiry).overruns},
+			{find: (*Inquiry).overtaken},
 		},
 		mechanisms: []mechanism{
 			{id: "schedule-ahead-of-job", Accounts: append([]string{"P12"}, ofJobs...),
@@ -40,6 +41,7 @@ func init() {
 			{id: "overlap-not-kept", Statement: "an occurrence of a schedule begins before the one before it has ended, though its schedule forbids that"},
 			{id: "backoff-ignored", Statement: "a job whose run failed is tried again before its backoff is over"},
 			{id: "run-not-ended", Statement: "a run goes on for longer than its job may: nobody ends it"},
+			{id: "priority-ignored", Statement: "a job is claimed before one of a higher priority that is due in its shard and in its owner's memory"},
 			{id: "fires-by-a-fast-clock", Statement: "jobs fire by a clock that runs ahead of their worker's own"},
 		},
 	})
@@ -105,6 +107,10 @@ func checkTimes(_ context.Context, a *Judgement, p *Property) {
 		p.Detail += fmt.Sprintf("; %s of jobs that had been due before their worker's clock was set back", phrase.Plural(moved, "start"))
 	}
 	p.Detail += retries
+	if n := a.Jobs.Ordered; n > 0 {
+		p.Checked += n
+		p.Detail += fmt.Sprintf("; %s with claims while jobs of other priorities waited", phrase.Plural(n, "batch"))
+	}
 	if n := len(a.Jobs.Schedules); n > 0 {
 		p.Detail += fmt.Sprintf("; %s of %s replayed, %d missed",
 			phrase.Plural(a.Jobs.Counts.Fired, "fired nominal time"), phrase.Plural(n, "schedule"), a.Jobs.Counts.Missed)

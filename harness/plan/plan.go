@@ -96,11 +96,21 @@ func New(s scenario.Spec, seed uint64, system string) (*Plan, error) {
 	return p, nil
 }
 
-// Shards are the run's shards.
-func (p *Plan) Shards() []store.ShardID {
-	out := make([]store.ShardID, p.Spec.Workload.Shards())
-	for i := range out {
-		out[i] = store.ShardID{Queue: p.Queue, Shard: i}
+// Queues are the queues of the job workload, Queue first.
+func (p *Plan) Queues() []string {
+	out := []string{p.Queue}
+	for n := 2; n <= p.Spec.Workload.Queues(); n++ {
+		out = append(out, fmt.Sprintf("%s.%d", p.Queue, n))
+	}
+	return out
+}
+
+// Shards are the run's shards, of all queues.
+func (p *Plan) Shards() (out []store.ShardID) {
+	for _, q := range p.Queues() {
+		for n := range p.Spec.Workload.Shards() {
+			out = append(out, store.ShardID{Queue: q, Shard: n})
+		}
 	}
 	return out
 }

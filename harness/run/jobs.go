@@ -51,36 +51,45 @@ func commandsOf(c *scenario.Commands, workers int) *workload.Commands {
 	n := float64(workers)
 	return &workload.Commands{
 		Cancel: c.Cancel / n, Redrive: c.Redrive / n, RedriveMany: c.RedriveMany / n, Hasten: c.Hasten / n, Pause: c.Pause / n,
+		PauseQueue: c.PauseQueue / n,
 	}
 }
 
 func (b workers) describeJobs(i *rundir.Info) {
 	b.describe(i)
 	i.Clients, i.Hold = 0, 0
-	i.Shards, i.JobRate = b.plan.Spec.Workload.Shards(), b.plan.Spec.Workload.Jobs.Rate
+	i.Shards, i.JobRate = len(b.plan.Shards()), b.plan.Spec.Workload.Jobs.Rate
 }
 
 // queueError is of a queue that could not be made; nil stays nil.
-func (r *runner) queueError(err error) error {
+func queueError(queue string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("make queue %s: %w", r.plan.Queue, err)
+	return fmt.Errorf("make queue %s: %w", queue, err)
 }
 
-// jobsByShard is a queue of the core.
+// jobsByShard are queues of the core.
 type jobsByShard struct{ workers }
 
 func (r jobsByShard) describe(i *rundir.Info) { r.describeJobs(i) }
 
 func (r jobsByShard) prepare(ctx context.Context, cfg *fleet.Config) error {
 	cfg.Worker.Jobs = r.jobs()
-	want := len(r.plan.Shards())
-	n, err := cassandra.NewShards(r.db).EnsureQueue(ctx, r.plan.Queue, want)
-	if err == nil && n != want {
-		err = fmt.Errorf("it has %d shards, not %d", n, want)
+	if all := r.plan.Queues(); len(all) > 1 {
+		cfg.Worker.Jobs.Queues = all
 	}
-	return r.queueError(err)
+	want := r.plan.Spec.Workload.Shards()
+	for _, queue := range r.plan.Queues() {
+		n, err := cassandra.NewShards(r.db).EnsureQueue(ctx, queue, want)
+		if err == nil && n != want {
+			err = fmt.Errorf("it has %d shards, not %d", n, want)
+		}
+		if err != nil {
+			return queueError(queue, err)
+		}
+	}
+	return nil
 }
 
 func (r jobsByShard) finish(ctx context.Context, _ *history.Feed) error { return r.drain(ctx, r.open) }
@@ -126,17 +135,22 @@ func (r jobsByShard) daysOfRuns(now time.Time) []int {
 	return slices.Sorted(maps.Keys(days))
 }
 
-// claim is a job's run, by its id.
+// claim is a job's run, by its id, which one queue has.
 func (r jobsByShard) claim(ctx context.Context, key string) (fault.Claim, error) {
 	shard, err := job.ID(key).Shard()
 	if err != nil {
 		return fault.Claim{}, err
 	}
-	row, err := cassandra.NewShards(r.db).Row(ctx, store.ShardID{Queue: r.plan.Queue, Shard: shard}, store.Key{Kind: store.KindJob, ID: key})
-	if err != nil || row == nil || row.State != string(job.Running) {
-		return fault.Claim{}, err
+	for _, queue := range r.plan.Queues() {
+		row, err := cassandra.NewShards(r.db).Row(ctx, store.ShardID{Queue: queue, Shard: shard}, store.Key{Kind: store.KindJob, ID: key})
+		if err != nil {
+			return fault.Claim{}, err
+		}
+		if row != nil && row.State == string(job.Running) {
+			return runClaim(row.Run), nil
+		}
 	}
-	return runClaim(row.Run), nil
+	return fault.Claim{}, nil
 }
 
 func (r jobsByShard) coordinator(ctx context.Context) (string, error) {

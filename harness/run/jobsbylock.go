@@ -29,7 +29,7 @@ func (r jobsByLock) prepare(ctx context.Context, cfg *fleet.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, schemaTimeout)
 	defer cancel()
 	cfg.Worker.Jobs = r.jobs()
-	return r.queueError(lockperjob.CreateTables(ctx, r.db))
+	return queueError(r.plan.Queue, lockperjob.CreateTables(ctx, r.db))
 }
 
 func (r jobsByLock) rows() *lockperjob.Rows { return lockperjob.NewRows(r.db, r.plan.Queue) }

@@ -117,6 +117,8 @@ func (j *Jobs) check() error {
 	case j.Steps < 0 || j.Steps > 100 || j.Slots < 1 || j.MaxAttempts < 1 || j.MaxAttempts > job.MaxAttemptsLimit:
 		return fmt.Errorf("steps %d (0 to 100), slots %d (at least 1) and max_attempts %d (1 to %d) are out of range",
 			j.Steps, j.Slots, j.MaxAttempts, job.MaxAttemptsLimit)
+	case j.Queues < 0 || j.Queues > mostQueues:
+		return fmt.Errorf("queues %d: 1 to %d", j.Queues, mostQueues)
 	case j.Storm > 0 && j.Ahead > 0:
 		return fmt.Errorf("storm %s and ahead %s: jobs are due at once, or spread out", j.Storm.D(), j.Ahead.D())
 	case j.Every > 0 && j.Every.D() < schedule.MinEvery || j.Every.D()%time.Millisecond != 0:
@@ -139,6 +141,9 @@ func (j *Jobs) check() error {
 	return j.Commands.check()
 }
 
+// mostQueues is more than the shards of a run are shared by usefully.
+const mostQueues = 8
+
 // mostPriorities is more than a shard has jobs that wait.
 const mostPriorities = 1000
 
@@ -159,7 +164,7 @@ func (c *Commands) check() error {
 	if c == nil {
 		return nil
 	}
-	all := []float64{c.Cancel, c.Hasten, c.Redrive, c.RedriveMany, c.Pause}
+	all := []float64{c.Cancel, c.Hasten, c.Redrive, c.RedriveMany, c.Pause, c.PauseQueue}
 	if slices.Min(all) < 0 || slices.Max(all) > 100 || slices.Max(all) == 0 {
 		return fmt.Errorf("commands %v: commands per second, each from 0 to 100, one at least above 0", *c)
 	}
@@ -182,8 +187,8 @@ func (w Workload) checkOrders() error {
 	switch o := j.Orders; {
 	case o.Items < 1 || o.Items > 1000 || o.Stock < 1:
 		return fmt.Errorf("orders: items %d (1 to 1000) and stock %d (at least 1) are out of range", o.Items, o.Stock)
-	case j.Every > 0 || len(j.Schedules) > 0 || j.Sequence > 0 || j.Storm > 0 || j.Ahead > 0 || j.Flaky > 0 || j.Poison > 0 || j.Commands != nil || j.Mixture != nil:
-		return errors.New("orders: every, schedules, sequence, storm, ahead, flaky, poison, mixture and commands are of other jobs")
+	case j.Queues > 1 || j.Every > 0 || len(j.Schedules) > 0 || j.Sequence > 0 || j.Storm > 0 || j.Ahead > 0 || j.Flaky > 0 || j.Poison > 0 || j.Commands != nil || j.Mixture != nil:
+		return errors.New("orders: queues, every, schedules, sequence, storm, ahead, flaky, poison, mixture and commands are of other jobs")
 	case w.Sink != ordersSink:
 		return fmt.Errorf("orders: the sink %s cannot change the shop's tables with an effect: it must be %s", w.Sink, ordersSink)
 	}
@@ -208,6 +213,9 @@ func jobLoad(w Workload) string {
 		if d.of > 0 {
 			out = append(out, fmt.Sprintf(d.format, d.of.D()))
 		}
+	}
+	if j.Queues > 1 {
+		out = append(out, fmt.Sprintf("%d queues", j.Queues))
 	}
 	if n := len(j.Schedules); n > 0 {
 		out = append(out, fmt.Sprintf("%d recurring schedules", n))

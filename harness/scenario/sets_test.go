@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ func TestSets(t *testing.T) {
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%d sets, %v", len(all), err)
 	}
-	drawn := map[string]int{}
+	drawn, named := map[string]int{}, map[string]int{}
 	for _, name := range Names() {
 		s, err := Load(name)
 		if err != nil {
@@ -26,6 +27,9 @@ func TestSets(t *testing.T) {
 		}
 		for _, set := range draws[1:] {
 			drawn[set]++
+			if slices.Contains(s.Workloads, set) {
+				named[set]++
+			}
 			with, err := s.With(set)
 			if err != nil {
 				t.Errorf("%s with %s: %v", name, set, err)
@@ -35,8 +39,8 @@ func TestSets(t *testing.T) {
 		}
 	}
 	for _, set := range all {
-		if (drawn[set.Name] == 0) != set.OptIn {
-			t.Errorf("%d scenarios draw %s; opt-in: %t", drawn[set.Name], set.Name, set.OptIn)
+		if set.OptIn && drawn[set.Name] != named[set.Name] || !set.OptIn && drawn[set.Name] == 0 {
+			t.Errorf("%d scenarios draw %s, %d of which name it; opt-in: %t", drawn[set.Name], set.Name, named[set.Name], set.OptIn)
 		}
 	}
 }

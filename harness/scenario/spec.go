@@ -157,6 +157,7 @@ type Workload struct {
 
 // Jobs describes the job workload: every worker is a scheduler that enqueues too.
 type Jobs struct {
+	Queues      int         `yaml:"queues,omitempty"`    // queues, which share the shards; each key is enqueued to all of them; default 1
 	Rate        float64     `yaml:"rate"`                // jobs enqueued a second, by all workers, whatever the answers; default 60
 	Steps       int         `yaml:"steps"`               // effects a job; default 1
 	Length      Duration    `yaml:"length"`              // mean time that a run takes; default 20ms
@@ -195,6 +196,7 @@ type Commands struct {
 	Redrive     float64 `yaml:"redrive"`      // of a job in the dead letter queue
 	RedriveMany float64 `yaml:"redrive_many"` // of several at once
 	Pause       float64 `yaml:"pause"`        // of a shard, for less than a second
+	PauseQueue  float64 `yaml:"pause_queue"`  // of a whole queue by one command, likewise
 }
 
 // Orders describes the shop of an orders workload (examples/orders); its sink is PostgreSQL.
@@ -204,15 +206,24 @@ type Orders struct {
 	Hold  Duration `yaml:"hold"`  // how long items are kept for an order that is not paid; default 1m
 }
 
-// Shards is the number of shards of the run's queue.
+// Queues is the number of queues of the job workload.
+func (w Workload) Queues() int {
+	if w.Jobs == nil {
+		return 1
+	}
+	return max(w.Jobs.Queues, 1)
+}
+
+// Shards is the number of shards of each of the run's queues, at least one: several queues have as
+// many together as one would have.
 func (w Workload) Shards() int {
 	switch w.Contention {
 	case Low:
-		return lowShards
+		return max(lowShards/w.Queues(), 1)
 	case High:
 		return 1
 	}
-	return mediumShards
+	return max(mediumShards/w.Queues(), 1)
 }
 
 // Phases are the phases' lengths. A fault phase lasts until its faults are

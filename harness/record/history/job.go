@@ -111,6 +111,8 @@ type Command struct {
 	Shard string `json:"shard" is:"name"`
 	// what is asked for: of a job cancel, redrive or hasten, of a shard pause or resume
 	Do string `json:"do" of:"cancel redrive hasten pause resume"`
+	// the whole queue is meant by one command, of which there is an operation for each shard
+	Whole bool `json:"whole,omitempty"`
 }
 
 // ToldUnknown says in Told that there is no such job.
@@ -145,6 +147,8 @@ type Job struct {
 	Order *Order `json:"order,omitempty"`
 	// when it is due, ms since 1970; absent: at once
 	DueMS int64 `json:"due_ms,omitempty" is:"date"`
+	// of the jobs of its shard that are due, those with a higher one are claimed first; absent: 0
+	Priority int `json:"priority,omitempty" is:"amount"`
 	// how often it is tried
 	MaxAttempts int `json:"max_attempts" is:"span"`
 	// a run that is cut short is not followed by another

@@ -1,6 +1,7 @@
 package simrun
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -16,7 +17,18 @@ import (
 	"fencepost/harness/target/workload"
 )
 
-const queue = "q"
+// queues are those of the run.
+func (r *run) queues() []string { return []string{"q", "q.2", "q.3"}[:max(r.Queues, 1)] }
+
+// shardIDs are the shards of all queues.
+func (r *run) shardIDs() (out []store.ShardID) {
+	for _, q := range r.queues() {
+		for n := range r.Shards {
+			out = append(out, store.ShardID{Queue: q, Shard: n})
+		}
+	}
+	return out
+}
 
 // drainBound is how long after the last enqueue all jobs must have ended.
 const drainBound = time.Minute
@@ -37,6 +49,16 @@ func DrawCommands(seed uint64) Config {
 	return c
 }
 
+// DrawQueues is a run of several queues with the same keys, in which jobs of several priorities
+// become due at once, more than there are slots, and whole queues are paused.
+func DrawQueues(seed uint64) Config {
+	c := DrawJobs(seed)
+	c.Queues, c.Shards, c.Storm, c.Slots = 3, 2, 5*time.Second, 1
+	c.Commands = &workload.Commands{Pause: 0.05, PauseQueue: 0.1}
+	c.Mixture = &workload.Mixture{Priorities: 4}
+	return c
+}
+
 // dedupe is for how long ids are remembered.
 func (r *run) dedupe() time.Duration {
 	if r.Shards == 0 {
@@ -47,9 +69,12 @@ func (r *run) dedupe() time.Duration {
 
 // workJobs is what a life does that runs jobs.
 func (r *run) workJobs(ctx context.Context, l *life, cfg workload.Config, effects *network, log *slog.Logger) {
-	cfg.Jobs = &workload.Jobs{Queue: queue, Shards: r.Shards, Workers: r.Workers, Rate: 0.7, Steps: 2, Length: r.TTL / 8,
-		Flaky: 0.2, Poison: 0.05, Ahead: r.TTL, MaxAttempts: 3, RetryBase: r.TTL / 8, Slots: 4, Schedules: r.Recurring,
+	cfg.Jobs = &workload.Jobs{Queue: r.queues()[0], Queues: r.queues(), Shards: r.Shards, Workers: r.Workers, Rate: 0.7, Steps: 2, Length: r.TTL / 8,
+		Flaky: 0.2, Poison: 0.05, MaxAttempts: 3, RetryBase: r.TTL / 8, Slots: cmp.Or(r.Slots, 4), Storm: r.Storm, Schedules: r.Recurring,
 		Commands: r.Commands, Mixture: r.Mixture}
+	if r.Storm == 0 {
+		cfg.Jobs.Ahead = r.TTL
+	}
 	shards, hooks := store.Shards(l.rows), workload.Hooks{}
 	if r.PlantJobs != nil {
 		shards, hooks = r.PlantJobs(shards, r.TTL)
@@ -70,8 +95,7 @@ func (r *run) drain() {
 }
 
 func (r *run) open() bool {
-	for n := range r.Shards {
-		id := store.ShardID{Queue: queue, Shard: n}
+	for _, id := range r.shardIDs() {
 		_, rows := r.store.ShardRows(id)
 		for _, row := range rows {
 			if row.Kind == store.KindPending || row.Kind == store.KindRunning {
@@ -88,14 +112,13 @@ func (r *run) open() bool {
 // sealShards seals each shard, notes its rows, and seals what the sink has of its jobs.
 func (r *run) sealShards(host *recorder) {
 	s, ctx, rows := r.sealing(host), r.t.Context(), r.store.Connect("seal", r.Seed)
-	for n := range r.Shards {
-		id := store.ShardID{Queue: queue, Shard: n}
+	for _, id := range r.shardIDs() {
 		fence, err := s.Shard(ctx, rows, id)
 		s.Trouble("shards", err)
 		claimed, err := s.Rows(ctx, rows, id)
 		s.Trouble("shards", err)
 		for _, j := range claimed {
-			s.Resource(ctx, r.sink, worker.Resource(job.Job{Queue: queue, ID: j}), engine.Issuer(id), int64(job.FirstRunID(fence+1)))
+			s.Resource(ctx, r.sink, worker.Resource(job.Job{Queue: id.Queue, ID: j}), engine.Issuer(id), int64(job.FirstRunID(fence+1)))
 		}
 	}
 	s.Tell()

@@ -51,9 +51,13 @@ type Config struct {
 	// Commands are given on jobs and shards, and Mixture is which jobs are different; nil: none.
 	Commands *workload.Commands
 	Mixture  *workload.Mixture
-	// Shards is how many shards of jobs there are instead of locks, and PlantJobs the
-	// same for what runs them.
-	Shards int
+	// Shards is how many shards of jobs each queue has instead of locks, and PlantJobs the
+	// same for what runs them. Queues is how many queues there are, up to 3; 0: one.
+	Shards, Queues int
+	// Storm: jobs are due at its next multiple, all at once; 0: spread out. Slots is how many runs a
+	// worker has at once; 0: 4.
+	Storm time.Duration
+	Slots int
 	// Recurring are schedules beside them.
 	Recurring []workload.Recurring
 	PlantJobs func(shards store.Shards, ttl time.Duration) (store.Shards, workload.Hooks)
@@ -188,8 +192,8 @@ func (r *run) fault(ctx context.Context, host *recorder, length time.Duration) {
 
 // holds: a lock or a shard is a life's.
 func (r *run) holds(life string) bool {
-	for n := range r.Shards {
-		if h, _ := r.store.ShardRows(store.ShardID{Queue: queue, Shard: n}); h.Owner == life {
+	for _, id := range r.shardIDs() {
+		if h, _ := r.store.ShardRows(id); h.Owner == life {
 			return true
 		}
 	}

@@ -193,6 +193,28 @@ var jobVariants = []System{
 		Red: &Red{Scenario: "jobs-kill-worker", Contention: "medium", Workload: "jobs-commands",
 			Properties: []string{"P5"}, Mechanism: "command-not-carried-out"},
 	},
+	// Queues and priorities.
+	{
+		Name: "jobs-id-without-queue", Chapter: inJobs,
+		About: "jobs are known by their key alone: a key that comes in a second queue is taken for a duplicate",
+		Seen:  "`unique_for` over the arguments of a job; a key that is unique in the table, not in the queue",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Workload: "jobs-queues",
+			Properties: []string{"P5"}, Mechanism: "id-without-queue"},
+	},
+	{
+		Name: "jobs-pause-in-part", Chapter: inJobs,
+		About: "a pause of a queue is answered as done, and one of its shards goes on",
+		Seen:  "a pause that reaches the workers which are there, or all partitions but the last",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Workload: "jobs-queues",
+			Properties: []string{"P5"}, Mechanism: "queue-paused-in-part"},
+	},
+	{
+		Name: "jobs-priority-lost", Chapter: inJobs,
+		About: "priorities are taken and not stored: jobs that are due run in the order of their times",
+		Seen:  "`ORDER BY run_at` without the priority; an index that does not have it",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Workload: "jobs-queues",
+			Properties: []string{"P12"}, Mechanism: "priority-ignored"},
+	},
 	// Effects of jobs.
 	{
 		Name: "jobs-ack-before-effect", Chapter: inJobs,

@@ -19,6 +19,9 @@ type Commander interface {
 	Redrive(ctx context.Context, queue string, id job.ID) error
 	Hasten(ctx context.Context, queue string, id job.ID) (engine.Receipt, error)
 	SetShardPaused(ctx context.Context, id store.ShardID, on bool) (duplicate bool, err error)
+	// SetPaused pauses or resumes all shards of a queue. A *scheduler.PartlyError names those that may
+	// not be as was asked for.
+	SetPaused(ctx context.Context, queue string, on bool) (duplicate bool, err error)
 }
 
 // Commands say how often a worker gives each command, per second, whatever the answers.
@@ -30,7 +33,12 @@ type Commands struct {
 	Hasten      float64 `json:"hasten"`
 	// Pause pauses a shard for a short time and resumes it.
 	Pause float64 `json:"pause"`
+	// PauseQueue does that to a whole queue, by one command.
+	PauseQueue float64 `json:"pause_queue,omitempty"`
 }
+
+// pauses: something is paused.
+func (c *Commands) pauses() bool { return c.Pause+c.PauseQueue > 0 }
 
 // Limits of a commander.
 const (
@@ -62,43 +70,43 @@ func newCommander(p *process) *commander {
 	return &commander{process: p, names: names{prefix: p.cfg.Life + "/k"}, rng: Rand(p.cfg.Seed, p.cfg.Life+"/commands")}
 }
 
-// ring remembers the last ids that were put in.
+// ring remembers the last jobs that were put in.
 type ring struct {
-	ids []job.ID
-	n   int
+	jobs []jobRef
+	n    int
 }
 
-func (r *ring) put(id job.ID) {
-	if len(r.ids) < known {
-		r.ids = append(r.ids, id)
+func (r *ring) put(j jobRef) {
+	if len(r.jobs) < known {
+		r.jobs = append(r.jobs, j)
 		return
 	}
-	r.ids[r.n%known] = id
+	r.jobs[r.n%known] = j
 	r.n++
 }
 
 // enqueued remembers a job that was acknowledged.
-func (c *commander) enqueued(id job.ID) {
+func (c *commander) enqueued(j jobRef) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.jobs.put(id)
+	c.jobs.put(j)
 }
 
 // died remembers a job that is in the dead letter queue.
-func (c *commander) died(id job.ID) {
+func (c *commander) died(j jobRef) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dead.put(id)
+	c.dead.put(j)
 }
 
 // pick is a random one of the jobs, false if there is none.
-func (c *commander) pick(from *ring) (job.ID, bool) {
+func (c *commander) pick(from *ring) (jobRef, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(from.ids) == 0 {
-		return "", false
+	if len(from.jobs) == 0 {
+		return jobRef{}, false
 	}
-	return from.ids[c.rng.IntN(len(from.ids))], true
+	return from.jobs[c.rng.IntN(len(from.jobs))], true
 }
 
 // run gives commands until feed ends, and then resumes every shard, unless ctx ends too.
@@ -116,22 +124,26 @@ func (c *commander) run(ctx, feed context.Context) {
 		history.DoHasten:         {rates.Hasten, func(ctx context.Context) { c.onJob(ctx, history.DoHasten, &c.jobs) }},
 		history.DoRedrive:        {rates.Redrive, func(ctx context.Context) { c.onJob(ctx, history.DoRedrive, &c.dead) }},
 		history.DoRedrive + many: {rates.RedriveMany, c.redriveAll},
-		history.DoPause:          {rates.Pause, c.pause},
+		history.DoPause:          {rates.Pause, c.pauseShard},
+		history.DoPause + whole:  {rates.PauseQueue, c.pauseQueue},
 	} {
 		rng := Rand(c.cfg.Seed, c.cfg.Life+"/commands/"+name)
 		wg.Go(func() { c.often(feed, rng, of.rate, of.do) })
 	}
-	if rates.Pause > 0 {
+	if rates.pauses() {
 		wg.Go(func() { c.resumeAlways(feed) })
 	}
 	wg.Wait()
-	if rates.Pause > 0 && ctx.Err() == nil {
+	if rates.pauses() && ctx.Err() == nil {
 		c.resumeAll(ctx)
 	}
 }
 
 // many tells the stream of random numbers of a command on many from that of one on one.
 const many = "-many"
+
+// whole does the same for pauses of queues and of shards.
+const whole = "-queue"
 
 // often does something at a rate until ctx ends, and waits for all of it.
 func (c *commander) often(ctx context.Context, rng *rand.Rand, rate float64, do func(context.Context)) {
@@ -157,23 +169,23 @@ func (c *commander) often(ctx context.Context, rng *rand.Rand, rate float64, do 
 
 // onJob gives a command on a job that was remembered, if there is one.
 func (c *commander) onJob(ctx context.Context, do string, from *ring) {
-	if id, ok := c.pick(from); ok {
-		_ = c.job(ctx, do, id) // recorded
+	if j, ok := c.pick(from); ok {
+		_ = c.job(ctx, do, j) // recorded
 	}
 }
 
 // redriveAll redrives the dead jobs that are known, as the API's redrive of many does.
 func (c *commander) redriveAll(ctx context.Context) {
 	c.mu.Lock()
-	ids := append([]job.ID(nil), c.dead.ids...)
+	dead := append([]jobRef(nil), c.dead.jobs...)
 	c.mu.Unlock()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for i, id := range ids {
+	for i, j := range dead {
 		if i == redriveMost || c.names.used() >= maxCommands {
 			return
 		}
-		wg.Go(func() { _ = c.job(ctx, history.DoRedrive, id) }) // recorded
+		wg.Go(func() { _ = c.job(ctx, history.DoRedrive, j) }) // recorded
 	}
 }
 
@@ -181,8 +193,8 @@ func (c *commander) redriveAll(ctx context.Context) {
 const redriveMost = 8
 
 // job gives a command on a job and records it.
-func (c *commander) job(ctx context.Context, do string, id job.ID) error {
-	queue := c.cfg.Jobs.Queue
+func (c *commander) job(ctx context.Context, do string, j jobRef) error {
+	queue, id := j.queue, j.id
 	issuer, err := shardIssuer(job.Job{Queue: queue, ID: id})
 	if err != nil {
 		return err
@@ -200,15 +212,19 @@ func (c *commander) job(ctx context.Context, do string, id job.ID) error {
 }
 
 // shard pauses or resumes a shard and records it.
-func (c *commander) shard(ctx context.Context, n int, on bool) error {
-	id, do := store.ShardID{Queue: c.cfg.Jobs.Queue, Shard: n}, history.DoResume
-	if on {
-		do = history.DoPause
-	}
+func (c *commander) shard(ctx context.Context, id store.ShardID, on bool) error {
 	key := engine.Issuer(id)
-	return c.give(ctx, key, history.Command{Queue: id.Queue, Shard: key, Do: do}, func(ctx context.Context) (bool, error) {
+	return c.give(ctx, key, history.Command{Queue: id.Queue, Shard: key, Do: pausing(on)}, func(ctx context.Context) (bool, error) {
 		return c.to.SetShardPaused(ctx, id, on)
 	})
+}
+
+// pausing is what a pause, or a resumption, does.
+func pausing(on bool) string {
+	if on {
+		return history.DoPause
+	}
+	return history.DoResume
 }
 
 // give gives a command and records it.
@@ -237,25 +253,32 @@ func told(err error) string {
 	return ""
 }
 
-// pause pauses a random shard for a short time.
-func (c *commander) pause(ctx context.Context) {
+// drawPause draws one of n, and for how long it is paused.
+func (c *commander) drawPause(n int) (int, time.Duration) {
 	c.mu.Lock()
-	n, d := c.rng.IntN(c.cfg.Jobs.Shards), leastPause+time.Duration(c.rng.Int64N(int64(mostPause-leastPause)))
-	c.mu.Unlock()
-	if err := c.shard(ctx, n, true); store.OutcomeOf(err) == store.Fail {
+	defer c.mu.Unlock()
+	return c.rng.IntN(n), leastPause + time.Duration(c.rng.Int64N(int64(mostPause-leastPause)))
+}
+
+// pauseShard pauses a random shard for a short time.
+func (c *commander) pauseShard(ctx context.Context) {
+	all := c.cfg.Jobs.shards()
+	n, d := c.drawPause(len(all))
+	id := all[n]
+	if err := c.shard(ctx, id, true); store.OutcomeOf(err) == store.Fail {
 		return
 	}
 	sleep(ctx, d)
-	c.resume(ctx, n)
+	c.resume(ctx, id)
 }
 
 // resumeTries bounds how often a shard is resumed whose owner does not answer; others try too.
 const resumeTries = 5
 
 // resume resumes a shard, and again while it is not known to be done.
-func (c *commander) resume(ctx context.Context, n int) {
+func (c *commander) resume(ctx context.Context, id store.ShardID) {
 	for range resumeTries {
-		if ctx.Err() != nil || c.shard(context.WithoutCancel(ctx), n, false) == nil {
+		if ctx.Err() != nil || c.shard(context.WithoutCancel(ctx), id, false) == nil {
 			return
 		}
 		sleep(ctx, c.cfg.TTL/10)
@@ -264,13 +287,13 @@ func (c *commander) resume(ctx context.Context, n int) {
 
 // resumeAlways resumes one shard after the other.
 func (c *commander) resumeAlways(ctx context.Context) {
-	shards := c.cfg.Jobs.Shards
-	for n := 0; ; n = (n + 1) % shards {
-		sleep(ctx, resumeEvery/time.Duration(shards))
+	all := c.cfg.Jobs.shards()
+	for n := 0; ; n = (n + 1) % len(all) {
+		sleep(ctx, resumeEvery/time.Duration(len(all)))
 		if ctx.Err() != nil {
 			return
 		}
-		c.resume(ctx, n)
+		c.resume(ctx, all[n])
 	}
 }
 
@@ -280,9 +303,9 @@ func (c *commander) resumeAll(ctx context.Context) {
 	defer c.counts.enqueuing.Add(-1)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for n := range c.cfg.Jobs.Shards {
+	for _, id := range c.cfg.Jobs.shards() {
 		wg.Go(func() {
-			for ctx.Err() == nil && c.shard(context.WithoutCancel(ctx), n, false) != nil {
+			for ctx.Err() == nil && c.shard(context.WithoutCancel(ctx), id, false) != nil {
 				sleep(ctx, c.cfg.TTL/10)
 			}
 		})
@@ -290,7 +313,10 @@ func (c *commander) resumeAll(ctx context.Context) {
 }
 
 // engineCommander is an engine as a Commander, of the shards that it owns.
-type engineCommander struct{ e *engine.Engine }
+type engineCommander struct {
+	e      *engine.Engine
+	shards int // of each queue
+}
 
 // Cancel implements Commander.
 func (c engineCommander) Cancel(ctx context.Context, queue string, id job.ID) error {

@@ -13,6 +13,7 @@ import (
 	"fencepost/core/clock"
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/scheduler"
 	"fencepost/core/store"
 	"fencepost/harness/record/history"
 )
@@ -53,18 +54,33 @@ func (d *desk) SetShardPaused(_ context.Context, id store.ShardID, on bool) (boo
 	return had == on, nil
 }
 
+// SetPaused leaves out the shards that the desk does not answer for.
+func (d *desk) SetPaused(ctx context.Context, queue string, on bool) (bool, error) {
+	all, partly := true, &scheduler.PartlyError{Queue: queue}
+	for n := range 4 {
+		had, err := d.SetShardPaused(ctx, store.ShardID{Queue: queue, Shard: n}, on)
+		if all = all && had; err != nil {
+			partly.Shards, partly.Cause = append(partly.Shards, n), err
+		}
+	}
+	if len(partly.Shards) > 0 {
+		return false, partly
+	}
+	return all, nil
+}
+
 // commanded is a commander with a desk, in a life of a worker.
 func commanded(d *desk) (*commander, *notebook) {
 	rec := &notebook{}
-	jobs := &Jobs{Queue: "q", Shards: 4, Commands: &Commands{Cancel: 5, Redrive: 2, RedriveMany: 0.5, Hasten: 5, Pause: 2}}
+	jobs := &Jobs{Queue: "q", Shards: 4, Commands: &Commands{Cancel: 5, Redrive: 2, RedriveMany: 0.5, Hasten: 5, Pause: 2, PauseQueue: 1}}
 	p := &process{cfg: Config{Life: "w1.1", TTL: 6 * time.Second, Seed: 7, Jobs: jobs}, rec: rec, clock: NewClock(clock.Go()), counts: &counters{}}
 	c := newCommander(p)
 	d.paused, d.taken = map[int]bool{}, map[string]int{}
 	c.to = d
 	for n := range 200 {
-		c.enqueued(job.ID(fmt.Sprintf("%d-%032x", n%4, n)))
+		c.enqueued(jobRef{"q", job.ID(fmt.Sprintf("%d-%032x", n%4, n))})
 	}
-	c.died(job.ID(fmt.Sprintf("1-%032x", 5)))
+	c.died(jobRef{"q", job.ID(fmt.Sprintf("1-%032x", 5))})
 	return c, rec
 }
 
@@ -119,7 +135,7 @@ func TestCommandsAreTold(t *testing.T) {
 	} {
 		d := &desk{answer: func(string) error { return err }}
 		c, rec := commanded(d)
-		got := c.job(t.Context(), history.DoCancel, job.ID(fmt.Sprintf("1-%032x", 5)))
+		got := c.job(t.Context(), history.DoCancel, jobRef{"q", job.ID(fmt.Sprintf("1-%032x", 5))})
 		if !errors.Is(got, err) || len(rec.events) != 2 {
 			t.Fatalf("%v, recorded %+v", got, rec.events)
 		}

@@ -70,9 +70,11 @@ type Config struct {
 // Jobs describes the job workload of one worker: it runs jobs as a scheduler does,
 // and enqueues at a rate whatever the answers (an open loop).
 type Jobs struct {
-	Queue   string `json:"queue"`
-	Shards  int    `json:"shards"`  // or buckets, of a scheduler without shards
-	Workers int    `json:"workers"` // of the run, which expect each other
+	Queue string `json:"queue"`
+	// Queues are all of them, Queue first, of a workload with several; each has so many shards.
+	Queues  []string `json:"queues,omitempty"`
+	Shards  int      `json:"shards"`  // or buckets, of a scheduler without shards
+	Workers int      `json:"workers"` // of the run, which expect each other
 	// Rate is how many jobs a second this worker enqueues.
 	Rate float64 `json:"rate"`
 	// Steps is the number of effects a job, Length the mean time that its handler

@@ -60,18 +60,18 @@ type enqueuer struct {
 
 	names        names
 	done         atomic.Pointer[job.Job] // one that was acknowledged
-	acknowledged func(job.ID)            // is called with each such job
+	acknowledged func(jobRef)            // is called with each such job
 	arrivals     history.Arrivals        // used by run only
 	last         string                  // key, used by run only
 	most         int                     // enqueues that may wait at once
 }
 
-// draw draws the job with a key.
-type draw func(e *enqueuer, key string) job.Job
+// draw draws the job with a key in a queue.
+type draw func(e *enqueuer, queue, key string) job.Job
 
 func newEnqueuer(p *process, s jobScheduler, issuer func(job.Job) (string, error), draw draw) *enqueuer {
 	return &enqueuer{
-		process: p, scheduler: s, issuer: issuer, draw: draw, acknowledged: func(job.ID) {}, most: maxEnqueuing,
+		process: p, scheduler: s, issuer: issuer, draw: draw, acknowledged: func(jobRef) {}, most: maxEnqueuing,
 		names: names{prefix: p.cfg.Life + "/e"}, rng: Rand(p.cfg.Seed, p.cfg.Life+"/enqueue"),
 	}
 }
@@ -137,18 +137,19 @@ func (e *enqueuer) job(n int) job.Job {
 			return e.reused(*done)
 		}
 	}
-	return e.draw(e, fmt.Sprintf("%s-%d", e.cfg.Life, n))
+	queue, key := e.cfg.Jobs.place(e.cfg.Life, n)
+	return e.draw(e, queue, key)
 }
 
 // drawEffects draws a job of the workload's own kind.
-func drawEffects(e *enqueuer, key string) job.Job {
+func drawEffects(e *enqueuer, queue, key string) job.Job {
 	c := e.cfg.Jobs
 	onFailure := job.Stop
 	if c.Sequence > 0 && e.rng.IntN(2) == 0 {
 		onFailure = job.GoOn
 	}
 	j := c.template(e.payload(), onFailure)
-	j.ID, j.Queue, j.Key = job.KeyedID(c.Queue, key, c.Shards), c.Queue, key
+	j.ID, j.Queue, j.Key = job.KeyedID(queue, key, c.Shards), queue, key
 	for range c.Sequence {
 		j.Then = append(j.Then, c.template(e.payload(), onFailure))
 	}
@@ -195,7 +196,7 @@ func specOf(j job.Job, issuer, queue string) history.Job {
 	p, _ := decodePayload(j.Payload) // encoded by template
 	out := history.Job{
 		Queue: queue, Shard: issuer, Kind: j.Kind, Key: j.Key, Overruns: p.Overrun, Resource: worker.Resource(job.Job{Queue: queue, ID: j.ID}),
-		Steps: p.Steps, MaxAttempts: j.WithDefaults().MaxAttempts, AtMostOnce: j.Rescue == job.AtMostOnce, GoOn: j.OnFailure == job.GoOn,
+		Steps: p.Steps, Priority: j.Priority, MaxAttempts: j.WithDefaults().MaxAttempts, AtMostOnce: j.Rescue == job.AtMostOnce, GoOn: j.OnFailure == job.GoOn,
 		Retry: retryOf(j.Retry), MaxDurationMS: j.WithDefaults().MaxDuration.Milliseconds(),
 	}
 	if o, steps, may := orders.Spec(j); o != nil {
@@ -225,7 +226,7 @@ func (e *enqueuer) enqueue(ctx context.Context, proc string, j job.Job) {
 		err := e.once(ctx, proc, j)
 		if err == nil {
 			e.done.Store(&j)
-			e.acknowledged(j.ID)
+			e.acknowledged(refOf(j))
 			return
 		}
 		if store.OutcomeOf(err) == store.Fail && !errors.Is(err, engine.ErrBusy) {

@@ -21,7 +21,7 @@ type shardObserver struct {
 	*process
 	ctx   context.Context
 	lanes *lanes
-	dead  func(job.ID) // is called with each job that is put into the dead letter queue; may be nil
+	dead  func(jobRef) // is called with each job that is put into the dead letter queue; may be nil
 
 	mu      sync.Mutex
 	flights map[store.ShardID]*shardSpan // of batches by a shard's owner: one at a time
@@ -193,7 +193,7 @@ func (o *shardObserver) Step(s engine.Step) {
 		reach(control.CompleteSettled)
 	case engine.StepDLQ:
 		if o.dead != nil {
-			o.dead(s.Job)
+			o.dead(jobRef{s.Shard.Queue, s.Job})
 		}
 	case engine.StepAnswer:
 		if s.Applied {

@@ -120,9 +120,9 @@ func Schedule(ctx, feed context.Context, cfg Config, rec Recorder, base clock.Cl
 		return err
 	}
 	w.scheduler, w.recurring = e, newRecurrence(p, e)
-	w.commander.to = engineCommander{e}
+	w.commander.to = engineCommander{e, cfg.Jobs.Shards}
 	if hooks.Commander != nil {
-		w.commander.to = hooks.Commander(w.commander.to)
+		w.commander.to = hooks.Commander(cfg, w.commander.to)
 	}
 	l := w.feedFrom(ctx, shardIssuer, drawEffects)
 	defer context.AfterFunc(feed, l.drain)()
@@ -141,7 +141,7 @@ func shardIssuer(j job.Job) (string, error) {
 func (w *jobs) engineOptions(ctx context.Context) engine.Options {
 	p, j := w.process, w.cfg.Jobs
 	o := engine.Options{
-		Name: p.cfg.Life, Addr: j.Advertise, Queues: []engine.Queue{{Name: j.Queue, Shards: j.Shards}},
+		Name: p.cfg.Life, Addr: j.Advertise, Queues: j.engineQueues(),
 		Ownership: engine.Ownership{TTL: p.cfg.TTL, DriftBound: p.cfg.DriftBound, MarginBase: p.cfg.MarginBase, DrainTimeout: drainTimeout / 2},
 		World:     engine.World{Clock: p.leases, Wall: p.clock.Wall, Rand: Rand(p.cfg.Seed, p.cfg.Life+"/engine")},
 		Retention: engine.Retention{DedupeWindow: p.cfg.dedupe()},
@@ -190,7 +190,7 @@ func (w *jobs) shardScheduler(ctx context.Context, handlers map[string]worker.Ha
 	}
 	w.scheduler, w.recurring, w.commander.to = s, newRecurrence(p, s), s
 	if p.hooks.Commander != nil {
-		w.commander.to = p.hooks.Commander(s)
+		w.commander.to = p.hooks.Commander(p.cfg, s)
 	}
 	return nil
 }

@@ -176,8 +176,8 @@ func recurringJobs(shards int) *Jobs {
 func TestScheduleKeys(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 8, 32} {
-		keys := recurringJobs(shards).keys()
-		if len(keys) != shards || !slices.Equal(keys, recurringJobs(shards).keys()) {
+		keys := recurringJobs(shards).keys("q")
+		if len(keys) != shards || !slices.Equal(keys, recurringJobs(shards).keys("q")) {
 			t.Errorf("%d shards: %v", shards, keys)
 		}
 		for n, key := range keys {
@@ -193,8 +193,8 @@ func TestScheduleKeys(t *testing.T) {
 func TestScheduleAsked(t *testing.T) {
 	t.Parallel()
 	j := recurringJobs(8)
-	key := j.keys()[3]
-	s, err := schedule.New(j.definition(key), j.Shards)
+	key := j.keys("q")[3]
+	s, err := schedule.New(j.definition("q", key), j.Shards)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestScheduleAsked(t *testing.T) {
 	if s.Grace > s.Window || s.Window != j.Window {
 		t.Errorf("its grace is %s, its window %s", s.Grace, s.Window)
 	}
-	a := j.asked(engine.PutSchedule, j.definition(key))
+	a := j.asked(engine.PutSchedule, j.definition("q", key))
 	if a.Do != history.DoPut || a.Shard != "shard/q/3" || a.EveryMS != 1000 || a.WindowMS != 10_000 {
 		t.Errorf("it is asked for %+v", a)
 	}
@@ -219,7 +219,7 @@ func TestScheduleAsked(t *testing.T) {
 	if len(a.Job.Then) != 2 || !ok || !slices.Equal(a.Job.Then[0].Steps, []string{"s1", "s2"}) || a.Job.Then[0].Resource+string(next.ID) != worker.Resource(next) {
 		t.Errorf("what follows is %+v, and the history says %+v", next, a.Job.Then)
 	}
-	if d := j.asked(engine.DisableSchedule, j.definition(key)); d.Do != history.DoDisable || d.Job != nil || d.Shard != a.Shard {
+	if d := j.asked(engine.DisableSchedule, j.definition("q", key)); d.Do != history.DoDisable || d.Job != nil || d.Shard != a.Shard {
 		t.Errorf("to disable it is %+v", d)
 	}
 }

@@ -61,7 +61,7 @@ const (
 
 // keyed gives a job another key.
 func (e *enqueuer) keyed(j job.Job, key string) job.Job {
-	j.Key, j.ID = key, job.KeyedID(e.cfg.Jobs.Queue, key, e.cfg.Jobs.Shards)
+	j.Key, j.ID = key, job.KeyedID(j.Queue, key, e.cfg.Jobs.Shards)
 	return j
 }
 

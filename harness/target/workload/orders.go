@@ -24,9 +24,9 @@ type Orders struct {
 }
 
 // draw draws an order.
-func (o *Orders) draw(e *enqueuer, key string) job.Job {
+func (o *Orders) draw(e *enqueuer, queue, key string) job.Job {
 	c := e.cfg.Jobs
-	out := orders.Draw(e.rng, o.Items, key, c.Queue, c.Shards)
+	out := orders.Draw(e.rng, o.Items, key, queue, c.Shards)
 	set := func(j *job.Job) { j.MaxAttempts, j.Retry = c.MaxAttempts, c.retry() }
 	set(&out)
 	for i := range out.Then {

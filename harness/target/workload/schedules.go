@@ -75,7 +75,7 @@ func changed(d schedule.Definition) schedule.Definition {
 }
 
 // recurrence puts recurring schedules, and disables them when the run drains: one into each
-// shard, which fires at a fixed rate whatever became of the occurrences before, and those that
+// shard of each queue, which fires at a fixed rate whatever became of the occurrences before, and those that
 // the workload lists. Every worker does, as each command may be repeated: so a killed one leaves
 // nothing undone.
 type recurrence struct {
@@ -94,9 +94,9 @@ func newRecurrence(p *process, s recurring) *recurrence {
 }
 
 // definition is the same for every worker and life, so that it is put once.
-func (j *Jobs) definition(key string) schedule.Definition {
+func (j *Jobs) definition(queue, key string) schedule.Definition {
 	return schedule.Definition{
-		Queue: j.Queue, Key: key, Timing: schedule.Timing{Kind: schedule.FixedRate, Every: j.Every},
+		Queue: queue, Key: key, Timing: schedule.Timing{Kind: schedule.FixedRate, Every: j.Every},
 		Misfire: schedule.MisfireAll, Window: j.Window, Grace: min(j.Window, schedule.DefaultGrace), Overlap: schedule.OverlapAllow,
 		Job: j.occurrence(j.Length),
 	}
@@ -114,27 +114,29 @@ func (j *Jobs) occurrence(length time.Duration) job.Job {
 
 // definitions are those of all schedules, in a fixed order, with what is done to them.
 func (j *Jobs) definitions() (all []schedule.Definition, upset []Recurring) {
-	if j.Every > 0 {
-		for _, key := range j.keys() {
-			all, upset = append(all, j.definition(key)), append(upset, Recurring{})
+	for _, queue := range j.queues() {
+		if j.Every > 0 {
+			for _, key := range j.keys(queue) {
+				all, upset = append(all, j.definition(queue, key)), append(upset, Recurring{})
+			}
 		}
-	}
-	for _, r := range j.Schedules {
-		length := r.Length
-		if length == 0 {
-			length = j.Length
+		for _, r := range j.Schedules {
+			length := r.Length
+			if length == 0 {
+				length = j.Length
+			}
+			all, upset = append(all, r.Definition(queue, j.occurrence(length))), append(upset, r)
 		}
-		all, upset = append(all, r.Definition(j.Queue, j.occurrence(length))), append(upset, r)
 	}
 	return all, upset
 }
 
-// keys are names of schedules, one for each shard.
-func (j *Jobs) keys() []string {
+// keys are names of schedules, one for each shard of a queue.
+func (j *Jobs) keys(queue string) []string {
 	keys := make([]string, j.Shards)
 	for n, found := 0, 0; found < j.Shards; n++ {
 		key := fmt.Sprintf("every-%d", n)
-		if s, err := job.ScheduleID(j.Queue, key, j.Shards).Shard(); err == nil && keys[s] == "" {
+		if s, err := job.ScheduleID(queue, key, j.Shards).Shard(); err == nil && keys[s] == "" {
 			keys[s] = key
 			found++
 		}
@@ -226,9 +228,9 @@ var doings = map[engine.Verb]string{engine.PutSchedule: history.DoPut, engine.Di
 
 // asked is what the history says of a command.
 func (j *Jobs) asked(verb engine.Verb, d schedule.Definition) *history.Schedule {
-	id := job.ScheduleID(j.Queue, d.Key, j.Shards)
+	id := job.ScheduleID(d.Queue, d.Key, j.Shards)
 	n, _ := id.Shard() // of an id that was just made
-	s := &history.Schedule{Queue: j.Queue, Shard: engine.Issuer(store.ShardID{Queue: j.Queue, Shard: n}), Do: doings[verb]}
+	s := &history.Schedule{Queue: d.Queue, Shard: engine.Issuer(store.ShardID{Queue: d.Queue, Shard: n}), Do: doings[verb]}
 	if verb != engine.PutSchedule {
 		return s
 	}
@@ -237,7 +239,7 @@ func (j *Jobs) asked(verb engine.Verb, d schedule.Definition) *history.Schedule 
 	s.EveryMS, s.WindowMS, s.GraceMS = d.Every.Milliseconds(), d.Window.Milliseconds(), d.Grace.Milliseconds()
 	body, _ := d.Encode() // of plain fields
 	s.Form = formOf(string(body))
-	spec := specOf(d.Job, s.Shard, j.Queue)
+	spec := specOf(d.Job, s.Shard, d.Queue)
 	s.Job = &spec
 	return s
 }

@@ -48,7 +48,7 @@ type Hooks struct {
 	Executor func(Config, engine.Executor) engine.Executor
 	Handler  func(Config, *cassandra.DB, worker.Handler) worker.Handler
 	// Commander decorates what commands on jobs and shards are given to.
-	Commander func(Commander) Commander
+	Commander func(Config, Commander) Commander
 	Tasks     func(Config, sink.Sink) sink.Sink
 	// Submit changes what the scheduler is given of a job that a client enqueues.
 	Submit func(job.Job) job.Job

@@ -13,7 +13,9 @@ func init() {
 
 // cancelTold answers a cancel when it is asked for, and has it carried out behind that: by then
 // the job may have ended, or nobody may be left to do it.
-func cancelTold(inner workload.Commander) workload.Commander { return hastyCommander{inner} }
+func cancelTold(_ workload.Config, inner workload.Commander) workload.Commander {
+	return hastyCommander{inner}
+}
 
 type hastyCommander struct{ workload.Commander }
 

@@ -26,7 +26,7 @@ func TestCancelTold(t *testing.T) {
 	t.Parallel()
 	r := refusing{asked: make(chan job.ID)}
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := cancelTold(r).Cancel(ctx, "q", "0-a"); err != nil {
+	if err := cancelTold(workload.Config{}, r).Cancel(ctx, "q", "0-a"); err != nil {
 		t.Errorf("told %v before anybody was asked", err)
 	}
 	cancel()
