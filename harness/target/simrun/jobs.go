@@ -49,7 +49,7 @@ func (r *run) dedupe() time.Duration {
 func (r *run) workJobs(ctx context.Context, l *life, cfg workload.Config, effects *network, log *slog.Logger) {
 	cfg.Jobs = &workload.Jobs{Queue: queue, Shards: r.Shards, Workers: r.Workers, Rate: 0.7, Steps: 2, Length: r.TTL / 8,
 		Flaky: 0.2, Poison: 0.05, Ahead: r.TTL, MaxAttempts: 3, RetryBase: r.TTL / 8, Slots: 4, Schedules: r.Recurring,
-		Commands: r.Commands, Mixture: r.Mixture}
+		Commands: r.Commands, Mixture: r.Mixture, Sequence: r.Sequence}
 	shards, hooks := store.Shards(l.rows), workload.Hooks{}
 	if r.PlantJobs != nil {
 		shards, hooks = r.PlantJobs(shards, r.TTL)

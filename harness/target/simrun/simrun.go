@@ -54,6 +54,8 @@ type Config struct {
 	// Shards is how many shards of jobs there are instead of locks, and PlantJobs the
 	// same for what runs them.
 	Shards int
+	// Sequence is how many jobs follow each.
+	Sequence int
 	// Recurring are schedules beside them.
 	Recurring []workload.Recurring
 	PlantJobs func(shards store.Shards, ttl time.Duration) (store.Shards, workload.Hooks)
