@@ -30,6 +30,9 @@ type recurringStory struct {
 	puts int
 	// change is applied to each batch's changes and wall clock, by when it is sent.
 	change func(at int64, e *history.Event)
+	// extra are batches of the first owner beside the story's, and of the second after it has taken the
+	// shard, by when they are sent.
+	extra map[int64][]history.Change
 }
 
 const (
@@ -89,6 +92,13 @@ func (y *recurringStory) command(from, to int64, do, result string) {
 	y.op(from, to, fmt.Sprintf("w2.1/s%d", from), history.OK, history.Event{Op: history.OpSchedule, Key: y.asked, Details: &history.Details{Schedule: s}}, history.Event{Result: result})
 }
 
+// also is a batch of extra.
+func (y *recurringStory) also(at int64, proc string) {
+	if c := y.extra[at]; len(c) > 0 {
+		y.batch(at, proc, history.OpTick, c...)
+	}
+}
+
 func (y *recurringStory) tell() *history.History {
 	y.batch(1, "w1.1", history.OpTake)
 	y.command(10, 30, history.DoPut, past.ResultApplied)
@@ -96,11 +106,13 @@ func (y *recurringStory) tell() *history.History {
 	y.command(40, 50, history.DoPut, past.ResultDuplicate)
 	y.batch(60, "w1.1", history.OpTick, fire(0)...)
 	y.batch(1025, "w1.1", history.OpTick, fire(1)...)
+	y.also(1300, "w1.1")
 	y.batch(2022, "w1.1", history.OpTick, fire(2)...)
 	y.note(2500, history.Harness, history.Event{Op: history.NoteCrash, Error: "SIGKILL"})
 	y.h.Events[len(y.h.Events)-1].Proc = "w1.1"
 	y.batch(3500, "w2.1", history.OpTake)
 	y.batch(4100, "w2.1", history.OpTick, fire(3, 4)...)
+	y.also(4300, "w2.1")
 	y.batch(5030, "w2.1", history.OpTick, fire(5)...)
 	y.command(5500, 5520, history.DoDisable, past.ResultApplied)
 	y.batch(5510, "w2.1", history.OpTick, history.Change{Do: history.DoDisable, Schedule: storyKey, LastMS: storyWall(5020)})

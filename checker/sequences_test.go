@@ -24,6 +24,8 @@ type sequenceStory struct {
 	goOn    bool
 	// gone are jobs whose rows are not there.
 	gone []string
+	// each changes what the n-th job is asked for with, from 0; nil: nothing.
+	each func(n int, j *history.Job)
 }
 
 // sequenceStep is what one batch does.
@@ -56,6 +58,8 @@ func (y *sequenceStory) step(s sequenceStep) {
 			row.State = past.StateCompleted
 		case history.DoDLQ:
 			row.State = past.StateDLQ
+		case history.DoCancel:
+			row.State = past.StateCancelled
 		}
 		y.states[c.Job] = row
 	}
@@ -96,6 +100,11 @@ func (y *sequenceStory) tell(steps []sequenceStep) *history.History {
 	spec := history.Job{Queue: "jobs", Shard: storyShard, Kind: "k", Resource: "job/jobs/", MaxAttempts: 1, GoOn: y.goOn}
 	first := spec
 	first.Resource, first.Then = "job/jobs/0-a", []history.Job{spec, spec}
+	if y.each != nil {
+		y.each(0, &first)
+		y.each(1, &first.Then[0])
+		y.each(2, &first.Then[1])
+	}
 	y.op(10, 30, "w2.1/e1", history.OK, history.Event{Op: history.OpEnqueue, Key: "0-a", Details: &history.Details{Job: &first}}, history.Event{Result: past.ResultApplied})
 	return y.play(steps)
 }
@@ -146,6 +155,15 @@ func failsAtB(follow bool) func(y *sequenceStory, s []sequenceStep) []sequenceSt
 	}
 }
 
+// cancelsB: b cancels itself, and c comes or not.
+func cancelsB(follow bool) func(y *sequenceStory, s []sequenceStep) []sequenceStep {
+	return func(y *sequenceStory, s []sequenceStep) []sequenceStep {
+		s = failsAtB(follow)(y, s)
+		s[5].changes[0].Do = history.DoCancel
+		return s
+	}
+}
+
 // TestSequences: P5 passes a sequence that is right, and says what is wrong with another.
 func TestSequences(t *testing.T) {
 	t.Parallel()
@@ -154,13 +172,23 @@ func TestSequences(t *testing.T) {
 		change func(y *sequenceStory, s steps) steps
 		says   string // "": all is well
 	}{
-		"as it should be":            {func(_ *sequenceStory, s steps) steps { return s }, ""},
-		"a failure ends it":          {failsAtB(false), ""},
-		"it goes on after a failure": {func(y *sequenceStory, s steps) steps { y.goOn = true; return failsAtB(true)(y, s) }, ""},
-		"it ends, and should go on":  {func(y *sequenceStory, s steps) steps { y.goOn = true; return failsAtB(false)(y, s) }, "ends it as dlq and does not enqueue the job that follows it"},
-		"it goes on, and should end": {failsAtB(true), "its sequence ends there"},
-		"the next one is left out":   {func(_ *sequenceStory, s steps) steps { s[5].changes = s[5].changes[:1]; return slices.Delete(s, 7, 9) }, "ends it as completed and does not enqueue"},
-		"the next one never came":    {func(y *sequenceStory, s steps) steps { y.gone = []string{"0-c"}; return s }, "the job that was to follow it, 0-c, is not in"},
+		"as it should be":                  {func(_ *sequenceStory, s steps) steps { return s }, ""},
+		"a failure ends it":                {failsAtB(false), ""},
+		"it goes on after a failure":       {func(y *sequenceStory, s steps) steps { y.goOn = true; return failsAtB(true)(y, s) }, ""},
+		"it ends, and should go on":        {func(y *sequenceStory, s steps) steps { y.goOn = true; return failsAtB(false)(y, s) }, "ends it as dlq and does not enqueue the job that follows it"},
+		"it goes on, and should end":       {failsAtB(true), "its sequence ends there"},
+		"nothing follows a cancelled one":  {func(y *sequenceStory, s steps) steps { y.goOn = true; return cancelsB(false)(y, s) }, ""},
+		"it goes on after a cancelled one": {func(y *sequenceStory, s steps) steps { y.goOn = true; return cancelsB(true)(y, s) }, "its sequence ends there"},
+		"only its last job says go on": {func(y *sequenceStory, s steps) steps {
+			y.each = func(n int, j *history.Job) { j.GoOn = n == 2 }
+			return failsAtB(true)(y, s)
+		}, "its sequence ends there"},
+		"only the job that fails says go on": {func(y *sequenceStory, s steps) steps {
+			y.each = func(n int, j *history.Job) { j.GoOn = n == 1 }
+			return failsAtB(true)(y, s)
+		}, ""},
+		"the next one is left out": {func(_ *sequenceStory, s steps) steps { s[5].changes = s[5].changes[:1]; return slices.Delete(s, 7, 9) }, "ends it as completed and does not enqueue"},
+		"the next one never came":  {func(y *sequenceStory, s steps) steps { y.gone = []string{"0-c"}; return s }, "the job that was to follow it, 0-c, is not in"},
 		"the next one comes too soon": {func(_ *sequenceStory, s steps) steps {
 			s[4].changes = append(s[4].changes, s[5].changes[1])
 			s[5].changes = s[5].changes[:1]
@@ -214,6 +242,22 @@ func TestSequenceCounts(t *testing.T) {
 	}
 	if d := propertyOf(r, "P5").Detail; !strings.Contains(d, "1 job that follows another, 1 sequence that ended") {
 		t.Error(d)
+	}
+}
+
+// TestFailurePolicyIgnoredIsExplained: a sequence continues after a failure that ends it, or the reverse.
+func TestFailurePolicyIgnoredIsExplained(t *testing.T) {
+	t.Parallel()
+	for _, goOn := range []bool{false, true} {
+		y := newSequence()
+		y.goOn = goOn
+		h := y.tell(failsAtB(!goOn)(y, sequenceSteps()))
+		r := Check(context.Background(), h, Options{})
+		e := Explain(h, r, Options{})
+		if r.Verdict != Fail || !slices.Contains(e.Best(), "failure-policy-ignored") {
+			t.Errorf("go on %t, %s: %v", goOn, r.Verdict, e.Best())
+		}
+		checkChains(t, h, e)
 	}
 }
 

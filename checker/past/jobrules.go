@@ -319,6 +319,7 @@ func (r *Replay) sequences(w *Write, changes []history.Change) {
 		case len(last) == 0 || last[0].Write != w || !Ended(before.Now.Name):
 			r.bad("P5", j, w, "enqueues it to follow job %s, which does not end by that batch: it is %s", c.After, before.Now)
 		case !continues(before.Spec, before.Now.Name):
+			r.a.Jobs.Astray = append(r.a.Jobs.Astray, Astray{before, before.Now.Name, j, w})
 			r.bad("P5", j, w, "enqueues it to follow job %s, which ends as %s: its sequence ends there", c.After, before.Now)
 		case before.next != nil && before.next != j:
 			r.bad("P5", j, w, "enqueues it to follow job %s, which job %s follows already", c.After, before.next.ID)
@@ -344,6 +345,9 @@ func (r *Replay) followed(w *Write, j *Job) {
 		r.a.Jobs.Counts.Stopped++
 	case j.next != nil, r.stretch > 1, j.Now.Name == StateDLQ && r.poisoned(j, w.Main().Invoke.TS):
 	default:
+		if j.Now.Name != StateCompleted {
+			r.a.Jobs.Astray = append(r.a.Jobs.Astray, Astray{j, j.Now.Name, nil, w})
+		}
 		r.bad("P5", j, w, "ends it as %s and does not enqueue the job that follows it: the rest of its sequence is lost", j.Now)
 	}
 }

@@ -26,11 +26,21 @@ type Jobs struct {
 	Ordered     int
 	Overtaken   []Overtaken
 	prioritized bool
+	// Astray are the failures after which a sequence did not do what its job asks for.
+	Astray []Astray
 	// Unread are the shards with jobs whose rows were not noted.
 	Unread []string
 	Counts JobCounts
 	// Locked counts the jobs that have a lock each, lockedRows the notes of their rows.
 	Locked, lockedRows int
+}
+
+// Astray is the end of a job after which its sequence continues and should not, or the reverse.
+type Astray struct {
+	Job   *Job // that has ended
+	State string
+	Next  *Job // that follows it; nil: none does
+	Write *Write
 }
 
 type JobRef struct{ Shard, ID string }
@@ -259,10 +269,11 @@ type JobCounts struct {
 	Redriven    int `json:"redriven"`           // from the dead letter queue
 	Hastened    int `json:"hastened,omitempty"` // brought forward while they were pending
 	Swept       int `json:"swept"`
-	Pauses      int `json:"pauses,omitempty"`  // of shards
-	Fired       int `json:"fired,omitempty"`   // nominal times of schedules that got a job
-	Missed      int `json:"missed,omitempty"`  // that were passed over, as they came too late
-	Skipped     int `json:"skipped,omitempty"` // that were passed over, as the occurrence before had not ended
+	Pauses      int `json:"pauses,omitempty"`    // of shards
+	Fired       int `json:"fired,omitempty"`     // nominal times of schedules that got a job
+	Triggered   int `json:"triggered,omitempty"` // manual triggers of schedules that got a job
+	Missed      int `json:"missed,omitempty"`    // that were passed over, as they came too late
+	Skipped     int `json:"skipped,omitempty"`   // that were passed over, as the occurrence before had not ended
 	// Followed are the jobs that followed another, Stopped the sequences that ended with a
 	// failure.
 	Followed int `json:"followed,omitempty"`

@@ -92,8 +92,8 @@ func (s *Schedule) formOf(id string) (form *history.Schedule, asked bool) {
 func (s *Schedule) exclusive() bool { return overlapOf(s.spec) != overlapAllow }
 
 // each calls yield with the schedule's nominal times after an instant, up to another, while
-// yield wants more; active is the occurrence that has not ended, 0 for none.
-func (s *Schedule) each(after, upTo, active int64, yield func(t int64) bool) {
+// yield wants more; busy says whether an occurrence of it has not ended.
+func (s *Schedule) each(after, upTo int64, busy bool, yield func(t int64) bool) {
 	switch kindOf(s.spec) {
 	case kindCron:
 		if c := s.cronOf(s.spec); c != nil {
@@ -104,7 +104,7 @@ func (s *Schedule) each(after, upTo, active int64, yield func(t int64) bool) {
 		if s.last >= s.created {
 			t = max(s.ended, s.last) + s.spec.EveryMS
 		}
-		if active == 0 && t > after && t <= upTo {
+		if !busy && t > after && t <= upTo {
 			yield(t)
 		}
 	default:
@@ -140,7 +140,7 @@ func (s *Schedule) cronOf(f *history.Schedule) *cron {
 // nth is the n-th nominal time after where the schedule stands, from 0, up to an instant; 0 if
 // there are not so many.
 func (s *Schedule) nth(n, upTo int64) (out int64) {
-	s.each(s.last, upTo, s.Active, func(t int64) bool {
+	s.each(s.last, upTo, s.busy(), func(t int64) bool {
 		if n--; n < 0 {
 			out = t
 		}
@@ -151,41 +151,42 @@ func (s *Schedule) nth(n, upTo int64) (out int64) {
 
 // decision is what a schedule has to do about its nominal times.
 type decision struct {
-	fire            []int64
+	fire            []Occurrence
 	all             int64 // nominal times
 	missed, skipped int64
-	void            int64 // that have a job already
-	queue           []int64
-	active          int64
+	void            int64 // occurrences that have a job already
+	queue           []Occurrence
+	active          Occurrence
 }
 
 // decide is what the schedule does when its owner's clock shows now, as far as it has decided:
-// up to the end of its step. fired are the nominal times that it has fired.
-func (s *Schedule) decide(now, upTo int64, fired []int64) (d decision) {
+// up to the end of its step. fired are the occurrences that it has fired.
+func (s *Schedule) decide(now, upTo int64, fired []Occurrence) (d decision) {
 	d.queue, d.active = slices.Clone(s.Queue), s.Active
-	fire := func(t int64) {
-		if s.Jobs[t] != nil && !slices.Contains(fired, t) {
+	void := func(o Occurrence) bool { return s.twin(o, nil) != nil && !slices.Contains(fired, o) }
+	fire := func(o Occurrence) {
+		if void(o) {
 			d.void++
 			return
 		}
-		d.fire = append(d.fire, t)
+		d.fire = append(d.fire, o)
 		if s.exclusive() {
-			d.active = t
+			d.active = o
 		}
 	}
-	for len(d.queue) > 0 && d.active == 0 && len(d.fire) < len(fired) {
+	for len(d.queue) > 0 && d.active.none() && (len(d.fire) < len(fired) || void(d.queue[0])) {
 		fire(d.queue[0])
 		d.queue = d.queue[1:]
 	}
 	late, kept := s.lateBefore(now)
-	s.each(s.last, upTo, d.active, func(t int64) bool {
+	s.each(s.last, upTo, !d.active.none(), func(t int64) bool {
 		switch d.all++; {
 		case t < late && t != kept:
 			d.missed++
-		case d.active == 0:
-			fire(t)
+		case d.active.none():
+			fire(Occurrence{Nominal: t})
 		case overlapOf(s.spec) == overlapQueue && len(d.queue) < mostWaiting:
-			d.queue = append(d.queue, t)
+			d.queue = append(d.queue, Occurrence{Nominal: t})
 		default:
 			d.skipped++
 		}
@@ -205,12 +206,12 @@ func (s *Schedule) lateBefore(now int64) (late, kept int64) {
 		return late, 0
 	}
 	inTime := false
-	s.each(late-1, now, 0, func(int64) bool {
+	s.each(late-1, now, false, func(int64) bool {
 		inTime = true
 		return false
 	})
 	if !inTime {
-		s.each(s.last, late-1, 0, func(t int64) bool {
+		s.each(s.last, late-1, false, func(t int64) bool {
 			kept = t
 			return true
 		})

@@ -17,20 +17,25 @@ type Schedule struct {
 	spec       *history.Schedule   // the one that it has, before the first is put the first; nil if nobody asked
 	Other      bool                // it was put in one of several, and nothing says in which
 	// By the replay: whether it is there and fires, or was removed; the beginning of its rate,
-	// and up to where its nominal times are decided; the occurrence that has not ended (0:
-	// none), those that wait for that, and when the last one ended. Times are ms since 1970.
+	// and up to where its nominal times are decided; the occurrence that has not ended, those that
+	// wait for that, and when the last one ended. Times are ms since 1970.
 	Put, Off, Removed bool
 	created, last     int64
-	Active            int64
-	Queue             []int64
+	Active            Occurrence
+	Queue             []Occurrence
 	ended             int64
 	sure              int            // the stretch of the shard's chain in which that is known
 	Done              map[string]int // batches that changed it, by what they did
 	Gaps              []ScheduleGap
 	Wrong             []ScheduleFault
 	by                *Write // the last of them
-	Jobs              map[int64]*Job
-	crons             map[string]*cron
+	Jobs              map[Occurrence]*Job
+	// Taken are the manual triggers that batches have taken; triggered are their jobs by name, and
+	// passed those that waited when the schedule was stopped.
+	Taken     []Taken
+	triggered map[string]*Job
+	passed    map[string]bool
+	crons     map[string]*cron
 }
 
 // ScheduleGap is a batch that passes over nominal times without counting them as missed.
@@ -46,20 +51,23 @@ const (
 	Returned   = "returned"   // it fires though it was removed
 	Overlapped = "overlapped" // it fires though the occurrence before has not ended
 	SetBack    = "set-back"   // it goes back to times that were decided
+	Repeated   = "repeated"   // it fires a manual trigger again
 )
 
 // ScheduleFault is a batch that does to a schedule what it must not.
 type ScheduleFault struct {
 	Kind          string
 	Write, Before *Write
-	Nominal       int64 // of the occurrence that has not ended, or where it stood
+	// Of is the occurrence that has not ended, or that is fired again; of one that is set back it
+	// has where it stood.
+	Of Occurrence
 }
 
 func (x *Jobs) scheduleOf(shard, key string) *Schedule {
 	r := JobRef{shard, key}
 	s := x.Schedules[r]
 	if s == nil {
-		s = &Schedule{Shard: shard, Key: key, Done: map[string]int{}, Jobs: map[int64]*Job{}}
+		s = &Schedule{Shard: shard, Key: key, Done: map[string]int{}, Jobs: map[Occurrence]*Job{}, triggered: map[string]*Job{}, passed: map[string]bool{}}
 		x.Schedules[r] = s
 	}
 	return s
@@ -122,15 +130,11 @@ func (r *Replay) applySchedule(w *Write, c *history.Change, fired map[string][]*
 	if !s.Other && (s.sure == r.stretch || r.stretch == 1) {
 		d = r.judgeStep(s, w, c, list)
 	}
-	if c.Do == history.DoFire {
+	if c.Do == history.DoFire || c.Do == history.DoTrigger {
 		delete(fired, c.Schedule)
 		for _, x := range list {
-			if twin := s.Jobs[x.NominalMS]; twin != nil {
-				r.badSchedule(s, w, "fires its nominal time %d again, which had job %s", x.NominalMS, twin.ID)
-			}
-			s.Jobs[x.NominalMS] = r.a.Jobs.of(r.l.Name, x.Job)
+			r.firedOne(s, w, x)
 		}
-		r.a.Jobs.Counts.Fired += len(list)
 		r.a.Jobs.Counts.Missed += int(c.Missed)
 		r.a.Jobs.Counts.Skipped += int(c.Skipped)
 	}
@@ -146,19 +150,23 @@ func (s *Schedule) step(w *Write, c *history.Change, list []*history.Change, d d
 	case history.DoPut:
 		s.put(c, wall)
 	case history.DoDisable:
-		s.Off, s.Queue = true, nil
+		s.passOver()
+		s.Off = true
 	case history.DoEnable:
 		s.Off = false
 	case history.DoRemove:
-		s.Put, s.Off, s.Removed, s.Active, s.Queue, s.ended = false, false, true, 0, nil, 0
+		s.passOver()
+		s.Put, s.Off, s.Removed, s.Active, s.ended = false, false, true, Occurrence{}, 0
 		return // it stands nowhere
 	case history.DoOver:
-		s.Active, s.ended, s.Queue = 0, c.EndedMS, d.queue
+		s.Active, s.ended, s.Queue = Occurrence{}, c.EndedMS, d.queue
 	case history.DoFire:
 		s.Queue = d.queue
 		if n := len(list); n > 0 && s.exclusive() {
-			s.Active = list[n-1].NominalMS
+			s.Active = occurrenceOf(list[n-1])
 		}
+	case history.DoTrigger:
+		s.triggers(w, c, list)
 	}
 	s.last = c.LastMS
 }
@@ -178,7 +186,7 @@ func (s *Schedule) put(c *history.Change, wall int64) {
 	}
 	s.Put, s.Removed, s.spec = true, false, form
 	if !s.exclusive() {
-		s.Active = 0 // nobody waits for its end
+		s.Active = Occurrence{} // nobody waits for its end
 	}
 }
 
@@ -197,8 +205,10 @@ func (r *Replay) judgeStep(s *Schedule, w *Write, c *history.Change, list []*his
 	case c.Do == history.DoPut:
 		r.judgePut(s, w, c)
 	case s.Removed:
-		s.Wrong = append(s.Wrong, ScheduleFault{Returned, w, s.by, 0})
+		s.Wrong = append(s.Wrong, ScheduleFault{Returned, w, s.by, Occurrence{}})
 		r.badSchedule(s, w, "changes, though it was removed")
+	case s.Put && c.Do == history.DoTrigger: // also while it is disabled
+		r.judgeTrigger(s, w, c, list)
 	case !s.Put, s.Off && c.Do == history.DoDisable, s.Off && c.Do == history.DoFire && !waited(s, list):
 		r.badSchedule(s, w, "changes, though it is disabled or was never put")
 	case c.Do == history.DoEnable:
@@ -222,9 +232,10 @@ func (r *Replay) judgeStep(s *Schedule, w *Write, c *history.Change, list []*his
 	return d
 }
 
-// waited says whether all that fires had waited for the end of another occurrence.
+// waited says whether something has waited for the end of another occurrence, and nothing else fires.
+// None does if what waited is a trigger that has had its job.
 func waited(s *Schedule, list []*history.Change) bool {
-	return len(list) > 0 && !slices.ContainsFunc(list, func(c *history.Change) bool { return !slices.Contains(s.Queue, c.NominalMS) })
+	return len(s.Queue) > 0 && !slices.ContainsFunc(list, func(c *history.Change) bool { return !slices.Contains(s.Queue, occurrenceOf(c)) })
 }
 
 func (r *Replay) judgePut(s *Schedule, w *Write, c *history.Change) {
@@ -260,21 +271,21 @@ func (r *Replay) judgeUntil(s *Schedule, wall int64) {
 
 func (r *Replay) judgeFire(s *Schedule, w *Write, c *history.Change, list []*history.Change) decision {
 	wall := w.Main().Invoke.WallMS()
-	var nominals []int64
+	var of []Occurrence
 	queued := 0 // of those that fire, the ones that had waited
 	for _, x := range list {
-		nominals = append(nominals, x.NominalMS)
-		if slices.Contains(s.Queue, x.NominalMS) {
+		of = append(of, occurrenceOf(x))
+		if slices.Contains(s.Queue, occurrenceOf(x)) {
 			queued++
 		}
 	}
-	d := s.decide(wall, c.LastMS, nominals)
+	d := s.decide(wall, c.LastMS, of)
 	said := int64(len(list)-queued) + c.Missed + c.Skipped + int64(c.Waiting-(len(s.Queue)-queued)) + d.void
 	switch {
 	case c.LastMS > wall:
 		r.badSchedule(s, w, "fires up to %d, %d ms early by its owner's own clock", c.LastMS, c.LastMS-wall)
 	case c.LastMS < s.last:
-		s.Wrong = append(s.Wrong, ScheduleFault{SetBack, w, s.by, s.last})
+		s.Wrong = append(s.Wrong, ScheduleFault{SetBack, w, s.by, Occurrence{Nominal: s.last}})
 		r.badSchedule(s, w, "goes back from %d to %d", s.last, c.LastMS)
 	case c.Missed > d.missed:
 		t := s.nth(d.missed, c.LastMS)
@@ -289,27 +300,27 @@ func (r *Replay) judgeFire(s *Schedule, w *Write, c *history.Change, list []*his
 		r.badSchedule(s, w, "fires its nominal time %d, which was late by %d ms: more than %d are to be missed",
 			list[0].NominalMS, wall-list[0].NominalMS, patience(s.spec))
 	default:
-		r.judgeOverlap(s, w, c, nominals, d)
+		r.judgeOverlap(s, w, c, of, d)
 	}
 	return d
 }
 
 // judgeOverlap: what fires, waits and is skipped is what the schedule's overlap policy says.
-func (r *Replay) judgeOverlap(s *Schedule, w *Write, c *history.Change, fired []int64, d decision) {
+func (r *Replay) judgeOverlap(s *Schedule, w *Write, c *history.Change, fired []Occurrence, d decision) {
 	for i, t := range fired {
 		switch {
 		case i < len(d.fire) && d.fire[i] == t:
 			continue
 		case i >= len(d.fire):
 			active := d.active
-			if s.Active != 0 {
+			if s.busy() {
 				active = s.Active
 			}
 			s.Wrong = append(s.Wrong, ScheduleFault{Overlapped, w, s.by, active})
-			r.badSchedule(s, w, "fires its nominal time %d, though its occurrence of %d has not ended: its overlap policy is %s",
-				t, active, overlapOf(s.spec))
+			r.badSchedule(s, w, "fires its %s, though its occurrence of %s has not ended: its overlap policy is %s",
+				t.noun(), active, overlapOf(s.spec))
 		default:
-			r.badSchedule(s, w, "fires a nominal time %d, but the next one is %d", t, d.fire[i])
+			r.badSchedule(s, w, "fires its %s, but the next one is the %s", t.noun(), d.fire[i].noun())
 		}
 		return
 	}
@@ -329,23 +340,24 @@ func (r *Replay) judgeOver(s *Schedule, w *Write, c *history.Change) decision {
 	}
 	undecided := int64(0)
 	if !s.Off && kindOf(s.spec) != kindDelay {
-		s.each(c.LastMS, c.EndedMS, s.Active, func(t int64) bool {
+		s.each(c.LastMS, c.EndedMS, s.busy(), func(t int64) bool {
 			undecided = t
 			return false
 		})
 	}
-	root := s.Jobs[c.NominalMS]
+	over := occurrenceOf(c)
+	root := s.Jobs[over]
 	switch end, known := r.a.endOf(root); {
-	case s.Active != c.NominalMS:
-		r.badSchedule(s, w, "waits for its occurrence of %d, and that of %d is over", s.Active, c.NominalMS)
+	case s.Active != over:
+		r.badSchedule(s, w, "waits for its occurrence of %s, and that of %s is over", s.Active, over)
 	case root == nil || !Ended(root.lastOf().Now.Name):
-		r.badSchedule(s, w, "takes its occurrence of %d for ended, which is not", c.NominalMS)
+		r.badSchedule(s, w, "takes its occurrence of %s for ended, which is not", over)
 	case c.EndedMS > wall, known && c.EndedMS < end-BackoffSlack:
-		r.badSchedule(s, w, "has its occurrence of %d end at %d; the batch was planned at %d, and its run finished at %d",
-			c.NominalMS, c.EndedMS, wall, end)
+		r.badSchedule(s, w, "has its occurrence of %s end at %d; the batch was planned at %d, and its run finished at %d",
+			over, c.EndedMS, wall, end)
 	case undecided != 0, c.Missed != d.missed, c.Skipped != d.skipped, c.Waiting != len(d.queue):
-		r.badSchedule(s, w, "misses %d and skips %d nominal times while its occurrence of %d had not ended, and %d wait; by its policies "+
-			"it misses %d and skips %d, and %d wait", c.Missed, c.Skipped, c.NominalMS, c.Waiting, d.missed, d.skipped, len(d.queue))
+		r.badSchedule(s, w, "misses %d and skips %d nominal times while its occurrence of %s had not ended, and %d wait; by its policies "+
+			"it misses %d and skips %d, and %d wait", c.Missed, c.Skipped, over, c.Waiting, d.missed, d.skipped, len(d.queue))
 	}
 	return d
 }
@@ -385,12 +397,12 @@ func (r *Replay) forgottenEnds(w *Write, changes []history.Change) {
 			root = root.After
 		}
 		s := root.Schedule
-		if s == nil || s.Other || s.Active == 0 || s.sure != r.stretch || s.Jobs[s.Active] != root {
+		if s == nil || s.Other || !s.busy() || s.sure != r.stretch || s.Jobs[s.Active] != root {
 			continue
 		}
 		if last := root.lastOf(); last.ID == c.Job && Ended(last.Now.Name) {
-			r.badSchedule(s, w, "goes on to wait for its occurrence of %d, which has ended with job %s", s.Active, c.Job)
-			s.Active = 0
+			r.badSchedule(s, w, "goes on to wait for its occurrence of %s, which has ended with job %s", s.Active, c.Job)
+			s.Active = Occurrence{}
 		}
 	}
 }
@@ -408,7 +420,7 @@ func (r *Replay) badSchedule(s *Schedule, w *Write, format string, args ...any) 
 func (r *Replay) unfired(w *Write, fired map[string][]*history.Change) {
 	for _, key := range slices.Sorted(maps.Keys(fired)) {
 		x := fired[key][0]
-		r.badSchedule(r.a.Jobs.scheduleOf(r.l.Name, key), w, "does not change, but its nominal time %d gets job %s", x.NominalMS, x.Job)
+		r.badSchedule(r.a.Jobs.scheduleOf(r.l.Name, key), w, "does not change, but its %s gets job %s", occurrenceOf(x).noun(), x.Job)
 	}
 }
 
@@ -435,7 +447,7 @@ func (a *Past) shownAt(w *Write) int64 {
 func (a *Past) JudgeUnfired(s *Schedule, end int64) *Finding {
 	l := a.RowOf[s.Shard]
 	late := int64(0)
-	s.each(s.last, end-a.TakeoverBound(l.ClockSlack())/1e6-1, s.Active, func(t int64) bool {
+	s.each(s.last, end-a.TakeoverBound(l.ClockSlack())/1e6-1, s.busy(), func(t int64) bool {
 		late = t
 		return false
 	})

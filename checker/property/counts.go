@@ -239,6 +239,7 @@ const (
 	PointHandOver  = "hand-over"
 	PointInbox     = "inbox"
 	pointFire      = "fire"
+	pointTrigger   = "trigger"
 	pointMissed    = "missed"
 	pointFollow    = "follow"
 	pointStop      = "stop"
@@ -296,7 +297,7 @@ func (a *Judgement) countJobs(c *Counts) {
 	c.reach(map[string]int{
 		PointRetry: n.Retried, PointRescue: n.Rescued, PointDLQ: n.DLQ, PointCancel: n.Cancelled, PointAbandon: n.Abandoned,
 		PointRedrive: n.Redriven, PointHasten: n.Hastened, PointPause: n.Pauses, PointSweep: n.Swept, PointHandOver: handed, PointInbox: inbox,
-		PointInterrupt: n.Interrupted, PointOverlap: n.Overlaps, pointFire: n.Fired, pointMissed: n.Missed, pointFollow: n.Followed, pointStop: n.Stopped,
+		PointInterrupt: n.Interrupted, PointOverlap: n.Overlaps, pointFire: n.Fired, pointTrigger: n.Triggered, pointMissed: n.Missed, pointFollow: n.Followed, pointStop: n.Stopped,
 	})
 	c.Jobs = &n
 }

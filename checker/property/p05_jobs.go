@@ -31,6 +31,7 @@ func init() {
 			{find: (*Inquiry).commands},
 			{find: (*Inquiry).pausesInPart},
 			{find: (*Inquiry).idsWithoutQueue},
+			{find: (*Inquiry).sequences},
 		},
 		mechanisms: []mechanism{
 			{id: "attempts-in-memory", Accounts: ofJobs, Statement: "attempts are counted in an owner's memory: the next one begins again"},
@@ -43,6 +44,8 @@ func init() {
 			{id: "rescue-left-out", Statement: "a takeover leaves runs of the owner before alone: their jobs stay running for ever"},
 			{id: "end-ahead-of-next", Accounts: ofJobs,
 				Statement: "a job of a sequence has ended, and the one that follows it is not in its shard: one batch does not do both"},
+			{id: "failure-policy-ignored", Statement: "a sequence continues after the end of a job that ends it, or ends with a failure after which it continues: " +
+				"what the job itself says of that is not looked at"},
 			{id: "row-behind-the-mark", Statement: "a job's row lies behind the mark from which its owner reads on: it is never seen"},
 			{id: "cut-runs-counted",
 				Statement: "runs that were cut short or never began count as attempts: a job is given up before it has failed as often " +

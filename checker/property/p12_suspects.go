@@ -18,16 +18,20 @@ func (x *Inquiry) schedulesInOrder() []*past.Schedule {
 
 // scheduleFaults: schedules that come back, overlap or go back.
 func (x *Inquiry) scheduleFaults() {
-	id := map[string]string{past.Returned: "removal-in-memory", past.Overlapped: "overlap-not-kept", past.SetBack: "schedule-set-back"}
+	id := map[string]string{past.Returned: "removal-in-memory", past.Overlapped: "overlap-not-kept", past.SetBack: "schedule-set-back",
+		past.Repeated: "trigger-repeated"}
 	says := map[string]func(s *past.Schedule, f past.ScheduleFault) string{
 		past.Returned: func(s *past.Schedule, _ past.ScheduleFault) string {
 			return "schedule " + s.Key + " fires, though it was removed"
 		},
 		past.Overlapped: func(s *past.Schedule, f past.ScheduleFault) string {
-			return fmt.Sprintf("schedule %s fires, though its occurrence of %d has not ended", s.Key, f.Nominal)
+			return fmt.Sprintf("schedule %s fires, though its occurrence of %s has not ended", s.Key, f.Of)
 		},
 		past.SetBack: func(s *past.Schedule, f past.ScheduleFault) string {
-			return fmt.Sprintf("schedule %s goes back, though its times up to %d were decided", s.Key, f.Nominal)
+			return fmt.Sprintf("schedule %s goes back, though its times up to %d were decided", s.Key, f.Of.Nominal)
+		},
+		past.Repeated: func(s *past.Schedule, f past.ScheduleFault) string {
+			return fmt.Sprintf("schedule %s fires its trigger %s again", s.Key, f.Of.Trigger)
 		},
 	}
 	for _, s := range x.schedulesInOrder() {

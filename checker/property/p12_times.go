@@ -39,6 +39,7 @@ func init() {
 				"last one: when that clock is behind, times come again"},
 			{id: "removal-in-memory", Statement: "a schedule that was removed comes back with another owner: only one knew of its removal"},
 			{id: "overlap-not-kept", Statement: "an occurrence of a schedule begins before the one before it has ended, though its schedule forbids that"},
+			{id: "trigger-repeated", Statement: "a manual trigger of a schedule fires by a name that has had its job: nothing durable says that it has"},
 			{id: "backoff-ignored", Statement: "a job whose run failed is tried again before its backoff is over"},
 			{id: "run-not-ended", Statement: "a run goes on for longer than its job may: nobody ends it"},
 			{id: "priority-ignored", Statement: "a job is claimed before one of a higher priority that is due in its shard and in its owner's memory"},
@@ -112,8 +113,8 @@ func checkTimes(_ context.Context, a *Judgement, p *Property) {
 		p.Detail += fmt.Sprintf("; %s with claims while jobs of other priorities waited", phrase.Plural(n, "batch"))
 	}
 	if n := len(a.Jobs.Schedules); n > 0 {
-		p.Detail += fmt.Sprintf("; %s of %s replayed, %d missed",
-			phrase.Plural(a.Jobs.Counts.Fired, "fired nominal time"), phrase.Plural(n, "schedule"), a.Jobs.Counts.Missed)
+		p.Detail += fmt.Sprintf("; %s of %s replayed, %d missed, %d triggered",
+			phrase.Plural(a.Jobs.Counts.Fired, "fired nominal time"), phrase.Plural(n, "schedule"), a.Jobs.Counts.Missed, a.Jobs.Counts.Triggered)
 	}
 	if others > 0 && p.Count == 0 {
 		p.Status, p.Detail = StatusUnknown, phrase.Plural(others, "schedule")+" put in more than one form: which one counts is not known"
@@ -228,6 +229,10 @@ func (a *Judgement) checkSchedules(p *Property) (others int) {
 		}
 		p.Checked += len(s.Jobs)
 		checkCommands(s, p)
+		checkTriggers(s, p)
+		if s.Waits() && a.Drained().From != 0 {
+			p.add(s.Key, past.Events(s.Calls[len(s.Calls)-1]), "an occurrence of schedule %s waits at the end, of %s, and none is in its way", s.Key, s.Queue[0])
+		}
 		if s.Put && !s.Off {
 			end := a.Drained().From
 			if end == 0 {
@@ -237,10 +242,10 @@ func (a *Judgement) checkSchedules(p *Property) (others int) {
 				p.add(f.Key, f.Events, "%s", f.Message)
 			}
 		}
-		for _, t := range slices.Sorted(maps.Keys(s.Jobs)) {
-			if j := s.Jobs[t]; j.RowMissing(a.Past) {
+		for _, o := range s.InOrder() {
+			if j := s.Jobs[o]; j.RowMissing(a.Past) {
 				p.add(s.Key, past.Events(j.Last()),
-					"the nominal time %d of schedule %s has no job: %s was fired by a batch that took effect, and is not in %s", t, s.Key, j.ID, s.Shard)
+					"the nominal time %s of schedule %s has no job: %s was fired by a batch that took effect, and is not in %s", o, s.Key, j.ID, s.Shard)
 			}
 		}
 	}
@@ -251,7 +256,7 @@ func (a *Judgement) checkSchedules(p *Property) (others int) {
 func checkCommands(s *past.Schedule, p *Property) {
 	told := map[string][]*past.Op{}
 	for _, o := range s.Calls {
-		if do := o.Invoke.Schedule().Do; o.Outcome == history.OK && o.End.Result == past.ResultApplied {
+		if do := o.Invoke.Schedule().Do; do != history.DoTrigger && o.Outcome == history.OK && o.End.Result == past.ResultApplied {
 			told[do] = append(told[do], o)
 		}
 	}

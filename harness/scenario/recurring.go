@@ -23,7 +23,7 @@ type Recurring struct {
 	Grace   Duration `yaml:"grace,omitempty"`   // how late is in time
 	Window  Duration `yaml:"window,omitempty"`  // how late a time may be and still fires; of misfire all
 	Length  Duration `yaml:"length,omitempty"`  // how long each of its jobs takes; default: as the run's other jobs
-	Upset   string   `yaml:"upset,omitempty"`   // change, disable or remove: what one worker does to it and undoes, in turn
+	Upset   string   `yaml:"upset,omitempty"`   // change, disable, remove or trigger: what one worker does to it, and undoes or repeats
 	Pace    Duration `yaml:"pace,omitempty"`    // so often; default 4s
 }
 
@@ -34,6 +34,13 @@ func (r Recurring) Of() workload.Recurring {
 		Misfire: schedule.Misfire(r.Misfire), Grace: r.Grace.D(), Window: r.Window.D(), Length: r.Length.D(),
 		Upset: workload.Upset(r.Upset), Pace: r.Pace.D(),
 	}
+}
+
+func upsets() (names []string) {
+	for _, u := range workload.Upsets {
+		names = append(names, string(u))
+	}
+	return names
 }
 
 // recurringKinds are those that fire again and again.
@@ -58,7 +65,7 @@ func (r Recurring) check(seen map[string]bool) error {
 	case !slices.Contains(recurringKinds, r.Kind):
 		return choice.Unknown("kind", r.Kind, recurringKinds...)
 	case r.Upset != "" && !slices.Contains(workload.Upsets, workload.Upset(r.Upset)):
-		return choice.Unknown("upset", r.Upset, string(workload.UpsetChange), string(workload.UpsetDisable), string(workload.UpsetRemove))
+		return choice.Unknown("upset", r.Upset, upsets()...)
 	case r.Upset == "" && r.Pace != 0:
 		return fmt.Errorf("pace %s is of an upset: give it one", r.Pace.D())
 	case r.Length < 0:

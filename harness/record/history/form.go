@@ -263,7 +263,7 @@ func more(e *Event) error {
 // derived are the reach points that the checker derives itself from what happened.
 var derived = []string{
 	"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer",
-	"retry", "rescue", "redrive", "hasten", "pause", "dlq", "cancel", "abandon", "sweep", "hand-over", "inbox", "fire", "missed",
+	"retry", "rescue", "redrive", "hasten", "pause", "dlq", "cancel", "abandon", "sweep", "hand-over", "inbox", "fire", "trigger", "missed",
 	"follow", "stop", "overlap", "interrupt",
 	"order-shipped", "order-rejected", "order-cancelled",
 }

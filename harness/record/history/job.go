@@ -23,6 +23,7 @@ const (
 	DoEnable  = "enable"  // it fires again, what comes from now on
 	DoRemove  = "remove"  // forgets it
 	DoOver    = "over"    // the occurrence for whose end it waits has ended
+	DoTrigger = "trigger" // fires one by hand, or has it wait; the same batch enqueues its job
 )
 
 // What a Change does to its shard.
@@ -40,8 +41,8 @@ type Change struct {
 	// retry (to pending: its run failed), rescue (to pending: its run's owner lost the shard),
 	// dlq, cancel, abandon, redrive (dlq to pending, attempts at 0), hasten (due at once),
 	// sweep (forgotten); of a schedule: put, fire, disable, enable, remove, over (the occurrence
-	// that it waits for has ended); of the shard: pause, resume
-	Do string `json:"do" of:"enqueue claim complete retry rescue dlq cancel abandon redrive hasten sweep put fire disable enable remove over pause resume"`
+	// that it waits for has ended), trigger (one is fired by hand, or waits); of the shard: pause, resume
+	Do string `json:"do" of:"enqueue claim complete retry rescue dlq cancel abandon redrive hasten sweep put fire disable enable remove over trigger pause resume"`
 	// the run that is claimed or has ended; of a job that ends or is hastened while it is
 	// pending its last
 	Run int64 `json:"run,omitempty" is:"count"`
@@ -52,7 +53,7 @@ type Change struct {
 	DueMS int64 `json:"due_ms,omitempty" is:"date"`
 	// the schedule that is changed, or whose nominal time the job is of
 	Schedule string `json:"schedule,omitempty" is:"name"`
-	// that nominal time
+	// that nominal time; of a manual trigger when it was taken
 	NominalMS int64 `json:"nominal_ms,omitempty" is:"date"`
 	// the job that this one follows in a sequence: the same batch ends it
 	After string `json:"after,omitempty" is:"name"`
@@ -68,6 +69,8 @@ type Change struct {
 	EndedMS int64 `json:"ended_ms,omitempty" is:"date"`
 	// which form of the schedule is put: a digest of its definition
 	Form string `json:"form,omitempty" is:"name"`
+	// the manual trigger that the occurrence is of; absent: the schedule fired by itself
+	Trigger string `json:"trigger,omitempty" is:"name"`
 }
 
 // Schedule is what is asked for of a recurring schedule. What is not there nobody says: a
@@ -79,7 +82,7 @@ type Schedule struct {
 	// the key of its shard
 	Shard string `json:"shard" is:"name"`
 	// what is asked for
-	Do string `json:"do" of:"put disable enable remove"`
+	Do string `json:"do" of:"put disable enable remove trigger"`
 	// how it finds its nominal times: by a cron expression, at a distance from each other from
 	// the instant of the put on, or at one from the end of the occurrence before
 	Kind string `json:"kind,omitempty" of:"cron fixed_rate fixed_delay"`
@@ -101,6 +104,8 @@ type Schedule struct {
 	WindowMS int64 `json:"window_ms,omitempty" is:"span"`
 	// what each nominal time's job is
 	Job *Job `json:"job,omitempty"`
+	// the name of a manual trigger, unique for the schedule
+	Trigger string `json:"trigger,omitempty" is:"name"`
 }
 
 // Command is what is asked for of a job or a shard.

@@ -223,7 +223,7 @@ var objects = compile(
 	&object{of: Version{}, name: "version", means: "the whole version of a lock's row, or the stamp of a shard"},
 	&object{of: Change{}, name: "change", means: "what a batch, or an update, does to one job, to one schedule, or to the shard",
 		by: "do", kinds: []objectKind{
-			{"enqueue", "job [due_ms schedule nominal_ms after]"},
+			{"enqueue", "job [due_ms schedule nominal_ms trigger after]"},
 			{"claim retry", "job run attempt [due_ms]"},
 			// Who forgets attempts rescues or abandons a run without: P2's finding, not the reader's.
 			{"rescue", "job run [attempt due_ms]"},
@@ -236,7 +236,8 @@ var objects = compile(
 			{"disable enable", "schedule last_ms [missed skipped waiting]"},
 			{"remove", "schedule"},
 			{"fire", "schedule last_ms [missed skipped waiting]"},
-			{"over", "schedule nominal_ms last_ms [missed skipped waiting ended_ms]"},
+			{"over", "schedule nominal_ms last_ms [trigger missed skipped waiting ended_ms]"},
+			{"trigger", "schedule nominal_ms last_ms trigger [missed skipped waiting]"},
 			{"pause resume", ""},
 		}},
 	&object{of: Job{}, name: "job", means: "what is enqueued"},
@@ -246,6 +247,7 @@ var objects = compile(
 		by: "do", kinds: []objectKind{
 			{"put", "queue shard job [kind cron zone overlap misfire grace_ms form every_ms window_ms]"},
 			{"disable enable remove", "queue shard"},
+			{"trigger", "queue shard trigger"},
 		}},
 	&object{of: Command{}, name: "command", means: "what is asked for of a job or a shard"},
 	&object{of: Arrivals{}, name: "arrivals", means: "how many jobs a worker's life was to enqueue so far, and how many of them it left out"},

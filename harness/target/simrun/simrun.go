@@ -58,6 +58,8 @@ type Config struct {
 	// worker has at once; 0: 4.
 	Storm time.Duration
 	Slots int
+	// Sequence is how many jobs follow each.
+	Sequence int
 	// Recurring are schedules beside them.
 	Recurring []workload.Recurring
 	PlantJobs func(shards store.Shards, ttl time.Duration) (store.Shards, workload.Hooks)

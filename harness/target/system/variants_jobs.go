@@ -172,6 +172,13 @@ var jobVariants = []System{
 		Red:   &Red{Scenario: "jobs-recurring", Contention: "medium", Properties: []string{"P12"}, Mechanism: "overlap-not-kept"},
 	},
 	{
+		Name: "jobs-trigger-again", Chapter: inJobs,
+		About: "the job of a manual trigger is written without a look whether there is one of that name: who asks again starts it again",
+		Note:  "the keys of the job's effects hide it",
+		Seen:  "\"run now\" without an idempotency key: a client that was not answered asks once more",
+		Red:   &Red{Scenario: "jobs-recurring", Contention: "medium", Properties: []string{"P12"}, Mechanism: "trigger-repeated"},
+	},
+	{
 		Name: "jobs-awake-deadline", Chapter: inJobs,
 		About: "shards are trusted by a clock that stands still while the machine sleeps",
 		Seen:  "`time.Since` for leases: CLOCK_MONOTONIC stops in suspend",
@@ -183,6 +190,12 @@ var jobVariants = []System{
 		Note:  "who is killed in between leaves the sequence where it is",
 		Seen:  "\"done\" is committed, then the next step is sent",
 		Red:   &Red{Scenario: "jobs-sequence", Contention: "medium", Properties: []string{"P5"}, Mechanism: "end-ahead-of-next"},
+	},
+	{
+		Name: "jobs-failure-ignored", Chapter: inJobs,
+		About: "a sequence continues whatever its job says of failures: the next job follows one that is dead",
+		Seen:  "pipelines whose steps are joined by `;` instead of `&&`",
+		Red:   &Red{Scenario: "jobs-sequence", Contention: "medium", Properties: []string{"P5"}, Mechanism: "failure-policy-ignored"},
 	},
 	// Commands.
 	{

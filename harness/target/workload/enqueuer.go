@@ -144,14 +144,10 @@ func (e *enqueuer) job(n int) job.Job {
 // drawEffects draws a job of the workload's own kind.
 func drawEffects(e *enqueuer, queue, key string) job.Job {
 	c := e.cfg.Jobs
-	onFailure := job.Stop
-	if c.Sequence > 0 && e.rng.IntN(2) == 0 {
-		onFailure = job.GoOn
-	}
-	j := c.template(e.payload(), onFailure)
+	j := c.template(e.payload(), e.onFailure())
 	j.ID, j.Queue, j.Key = job.KeyedID(queue, key, c.Shards), queue, key
 	for range c.Sequence {
-		j.Then = append(j.Then, c.template(e.payload(), onFailure))
+		j.Then = append(j.Then, c.template(e.payload(), e.onFailure()))
 	}
 	switch {
 	case c.Storm > 0:
@@ -160,6 +156,14 @@ func drawEffects(e *enqueuer, queue, key string) job.Job {
 		j.Due = e.clock.Wall().Add(time.Duration(e.rng.Int64N(int64(c.Ahead)))).Truncate(time.Millisecond)
 	}
 	return e.vary(j.WithDefaults())
+}
+
+// onFailure draws what becomes of a job's sequence if it fails: each job of it says so itself.
+func (e *enqueuer) onFailure() job.OnFailure {
+	if e.cfg.Jobs.Sequence > 0 && e.rng.IntN(2) == 0 {
+		return job.GoOn
+	}
+	return job.Stop
 }
 
 // payload draws what a job does.

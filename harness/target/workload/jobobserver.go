@@ -65,6 +65,7 @@ var changeNames = map[engine.StepKind]string{
 	engine.StepEnable:   history.DoEnable,
 	engine.StepRemove:   history.DoRemove,
 	engine.StepOver:     history.DoOver,
+	engine.StepTrigger:  history.DoTrigger,
 }
 
 // Begin records the invocation; the batch is sent after it returns. The owner looks at the clock
@@ -120,8 +121,8 @@ func change(c engine.Change) history.Change {
 	}
 	if c.After == "" {
 		out.Schedule = c.Occurrence.Schedule
-		if c.Job != "" || c.Kind == engine.StepOver {
-			out.NominalMS = c.Occurrence.Nominal
+		if c.Job != "" || c.Kind == engine.StepOver || c.Kind == engine.StepTrigger {
+			out.NominalMS, out.Trigger = c.Occurrence.Nominal, c.Occurrence.Trigger
 		}
 	}
 	return out

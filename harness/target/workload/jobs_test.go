@@ -202,7 +202,7 @@ func TestScheduleAsked(t *testing.T) {
 	if s.Grace > s.Window || s.Window != j.Window {
 		t.Errorf("its grace is %s, its window %s", s.Grace, s.Window)
 	}
-	a := j.asked(engine.PutSchedule, j.definition("q", key))
+	a := j.asked(order{verb: engine.PutSchedule, of: j.definition("q", key)})
 	if a.Do != history.DoPut || a.Shard != "shard/q/3" || a.EveryMS != 1000 || a.WindowMS != 10_000 {
 		t.Errorf("it is asked for %+v", a)
 	}
@@ -219,7 +219,7 @@ func TestScheduleAsked(t *testing.T) {
 	if len(a.Job.Then) != 2 || !ok || !slices.Equal(a.Job.Then[0].Steps, []string{"s1", "s2"}) || a.Job.Then[0].Resource+string(next.ID) != worker.Resource(next) {
 		t.Errorf("what follows is %+v, and the history says %+v", next, a.Job.Then)
 	}
-	if d := j.asked(engine.DisableSchedule, j.definition("q", key)); d.Do != history.DoDisable || d.Job != nil || d.Shard != a.Shard {
+	if d := j.asked(order{verb: engine.DisableSchedule, of: j.definition("q", key)}); d.Do != history.DoDisable || d.Job != nil || d.Shard != a.Shard {
 		t.Errorf("to disable it is %+v", d)
 	}
 }

@@ -32,7 +32,7 @@ type Recurring struct {
 	Window  time.Duration    `json:"window_ns,omitempty"`
 	// Length is how long each of its jobs takes; 0: as long as the other jobs of the run.
 	Length time.Duration `json:"length_ns,omitempty"`
-	// Upset is what one worker does to it, and then undoes, each Pace; "" for nothing.
+	// Upset is what one worker does to it, and then undoes or repeats, each Pace; "" for nothing.
 	Upset Upset         `json:"upset,omitempty"`
 	Pace  time.Duration `json:"pace_ns,omitempty"`
 }
@@ -45,10 +45,11 @@ const (
 	UpsetChange  Upset = "change"  // it is put with another timing, and as it was again
 	UpsetDisable Upset = "disable" // and enabled
 	UpsetRemove  Upset = "remove"  // and put again
+	UpsetTrigger Upset = "trigger" // it is fired by hand, by new names, twice by each, and by those of the life before
 )
 
 // Upsets are all of them.
-var Upsets = []Upset{UpsetChange, UpsetDisable, UpsetRemove}
+var Upsets = []Upset{UpsetChange, UpsetDisable, UpsetRemove, UpsetTrigger}
 
 // otherCron is the expression of a changed schedule, and otherEvery by how much its distance grows.
 const (
@@ -152,13 +153,13 @@ func (r *recurrence) run(ctx, feed context.Context) {
 	defer wg.Wait()
 	for n, d := range all {
 		wg.Go(func() {
-			r.until(feed, engine.PutSchedule, d)
+			r.until(feed, order{verb: engine.PutSchedule, of: d})
 			if upset[n].Upset != "" && n%r.cfg.Jobs.Workers == r.number() {
 				r.upset(feed, upset[n], d)
 			}
 			<-feed.Done()
 			if ctx.Err() == nil {
-				r.until(ctx, engine.DisableSchedule, d)
+				r.until(ctx, order{verb: engine.DisableSchedule, of: d})
 			}
 		})
 	}
@@ -170,36 +171,50 @@ func (r *recurrence) number() int {
 	return n - 1
 }
 
+// order is a command on a schedule.
+type order struct {
+	verb    engine.Verb
+	of      schedule.Definition
+	trigger string // of a trigger its name, of an upset the beginning of it
+}
+
 // upset does something to a schedule and undoes it, again and again until ctx ends.
 func (r *recurrence) upset(ctx context.Context, x Recurring, d schedule.Definition) {
-	type command struct {
-		verb engine.Verb
-		of   schedule.Definition
-	}
-	cycle := map[Upset][]command{
-		UpsetChange:  {{engine.PutSchedule, changed(d)}, {engine.PutSchedule, d}},
-		UpsetDisable: {{engine.DisableSchedule, d}, {engine.EnableSchedule, d}},
-		UpsetRemove:  {{engine.RemoveSchedule, d}, {engine.PutSchedule, d}},
+	cycle := map[Upset][]order{
+		UpsetChange:  {{verb: engine.PutSchedule, of: changed(d)}, {verb: engine.PutSchedule, of: d}},
+		UpsetDisable: {{verb: engine.DisableSchedule, of: d}, {verb: engine.EnableSchedule, of: d}},
+		UpsetRemove:  {{verb: engine.RemoveSchedule, of: d}, {verb: engine.PutSchedule, of: d}},
+		UpsetTrigger: {
+			{verb: engine.TriggerSchedule, of: d, trigger: r.cfg.Life},
+			{verb: engine.TriggerSchedule, of: d, trigger: r.cfg.Life},
+			// A life before this one has asked for it, if there was one: under another owner.
+			{verb: engine.TriggerSchedule, of: d, trigger: r.cfg.Worker},
+		},
 	}[x.Upset]
 	for n := 0; ; n++ {
 		sleep(ctx, x.Pace)
 		if ctx.Err() != nil {
 			return
 		}
-		c := cycle[n%len(cycle)]
-		r.until(ctx, c.verb, c.of)
+		o := cycle[n%len(cycle)]
+		if o.verb == engine.TriggerSchedule {
+			o.trigger = fmt.Sprintf("%s-%d", o.trigger, n/len(cycle))
+		}
+		r.until(ctx, o)
 	}
 }
 
-// until gives a command on a schedule until it is carried out, or ctx ends.
-func (r *recurrence) until(ctx context.Context, verb engine.Verb, d schedule.Definition) {
+// until gives a command on a schedule until it is carried out, or ctx ends. A trigger that is
+// refused, as another occurrence has not ended, is given up: nothing may come of its name unless
+// it is asked for again.
+func (r *recurrence) until(ctx context.Context, o order) {
 	r.counts.enqueuing.Add(1) // the drain waits for it
 	defer r.counts.enqueuing.Add(-1)
 	proc := r.names.take()
 	defer r.names.give(proc)
 	for ctx.Err() == nil {
-		err := r.once(context.WithoutCancel(ctx), proc, verb, d)
-		if err == nil || errors.Is(err, engine.ErrUnknownSchedule) {
+		err := r.once(context.WithoutCancel(ctx), proc, o)
+		if err == nil || errors.Is(err, engine.ErrUnknownSchedule) || errors.Is(err, schedule.ErrOverlap) {
 			return
 		}
 		sleep(ctx, r.cfg.TTL/10)
@@ -207,12 +222,12 @@ func (r *recurrence) until(ctx context.Context, verb engine.Verb, d schedule.Def
 }
 
 // once gives a command on a schedule and records it.
-func (r *recurrence) once(ctx context.Context, proc string, verb engine.Verb, d schedule.Definition) error {
-	cmd := engine.ScheduleCommand{Verb: verb, Queue: d.Queue, Key: d.Key}
-	if verb == engine.PutSchedule {
-		cmd.Definition = &d
+func (r *recurrence) once(ctx context.Context, proc string, o order) error {
+	cmd := engine.ScheduleCommand{Verb: o.verb, Queue: o.of.Queue, Key: o.of.Key, Trigger: o.trigger}
+	if o.verb == engine.PutSchedule {
+		cmd.Definition = &o.of
 	}
-	request := history.Event{Proc: proc, Op: history.OpSchedule, Key: d.Key, Details: &history.Details{Schedule: r.cfg.Jobs.asked(verb, d)}}
+	request := history.Event{Proc: proc, Op: history.OpSchedule, Key: o.of.Key, Details: &history.Details{Schedule: r.cfg.Jobs.asked(o)}}
 	return r.ask(ctx, request, func(ctx context.Context) (string, error) {
 		rec, err := r.scheduler.Schedule(ctx, cmd)
 		if rec.Duplicate {
@@ -224,14 +239,15 @@ func (r *recurrence) once(ctx context.Context, proc string, verb engine.Verb, d 
 
 // doings are the verbs as the history writes them.
 var doings = map[engine.Verb]string{engine.PutSchedule: history.DoPut, engine.DisableSchedule: history.DoDisable,
-	engine.EnableSchedule: history.DoEnable, engine.RemoveSchedule: history.DoRemove}
+	engine.EnableSchedule: history.DoEnable, engine.RemoveSchedule: history.DoRemove, engine.TriggerSchedule: history.DoTrigger}
 
 // asked is what the history says of a command.
-func (j *Jobs) asked(verb engine.Verb, d schedule.Definition) *history.Schedule {
+func (j *Jobs) asked(o order) *history.Schedule {
+	d := o.of
 	id := job.ScheduleID(d.Queue, d.Key, j.Shards)
 	n, _ := id.Shard() // of an id that was just made
-	s := &history.Schedule{Queue: d.Queue, Shard: engine.Issuer(store.ShardID{Queue: d.Queue, Shard: n}), Do: doings[verb]}
-	if verb != engine.PutSchedule {
+	s := &history.Schedule{Queue: d.Queue, Shard: engine.Issuer(store.ShardID{Queue: d.Queue, Shard: n}), Do: doings[o.verb], Trigger: o.trigger}
+	if o.verb != engine.PutSchedule {
 		return s
 	}
 	d = d.WithDefaults()

@@ -2,6 +2,7 @@ package broken
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"fencepost/core/engine"
@@ -17,6 +18,8 @@ func init() {
 	plant("jobs-cron-by-clock", byClock)
 	plant("jobs-removed-returns", only(workload.Hooks{Shards: removedReturns}))
 	plant("jobs-overlap-in-memory", only(workload.Hooks{Shards: overlapInMemory}))
+	plant("jobs-trigger-again", only(workload.Hooks{Shards: triggerAgain}))
+	plant("jobs-failure-ignored", only(workload.Hooks{Submit: failureIgnored}))
 }
 
 // states changes the states of schedules as an owner reads them.
@@ -57,4 +60,34 @@ func removedReturns(_ workload.Config, _ *cassandra.DB, inner store.Shards) stor
 // overlapInMemory has the next owner not know which occurrence of a schedule has not ended.
 func overlapInMemory(_ workload.Config, _ *cassandra.DB, inner store.Shards) store.Shards {
 	return states(inner, func(st *schedule.State) { st.Active, st.Queue = job.Occurrence{}, nil })
+}
+
+// triggerAgain writes the jobs of manual triggers over those of the same name.
+func triggerAgain(_ workload.Config, _ *cassandra.DB, inner store.Shards) store.Shards {
+	return mistake.Shards{Shards: inner, OnCommit: func(c mistake.Copy) (store.CommitResult, error) {
+		triggered := map[string]bool{}
+		for _, op := range c.Batch.Ops {
+			if op.Kind == store.Put && op.Row.Kind == store.KindPending {
+				j, err := job.Decode(op.Row.Body)
+				triggered[op.Row.ID] = err == nil && j.Occurrence.Trigger != "" && j.After == ""
+			}
+		}
+		c.Each(func(op *store.Op) {
+			if op.Kind == store.PutNew && triggered[op.Row.ID] {
+				op.Kind = store.Put
+			}
+		})
+		return c.Send()
+	}}
+}
+
+// failureIgnored has every sequence continue after a failure.
+func failureIgnored(j job.Job) job.Job {
+	j.OnFailure = job.GoOn
+	then := slices.Clone(j.Then)
+	for i := range then {
+		then[i].OnFailure = job.GoOn
+	}
+	j.Then = then
+	return j
 }

@@ -1,0 +1,57 @@
+package checker
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"fencepost/core/store"
+	"fencepost/harness/target/simrun"
+	"fencepost/harness/target/system"
+	"fencepost/harness/target/system/broken"
+	"fencepost/harness/target/workload"
+	"fencepost/internal/race"
+)
+
+// TestScheduleMistakesAreNamed: mistakes of schedules and sequences, planted in the production core,
+// turn the property of their variant red, and an explanation names them alone. In these runs wall
+// clocks are right, so that jobs-cron-by-clock, which goes back with its owner's clock, shows nothing
+// of itself: it only passes over times, as jobs-counts-from-start does.
+// jobs-overlap-in-memory forgets what waits too, which such a run cannot tell from times that are
+// counted anew.
+func TestScheduleMistakesAreNamed(t *testing.T) {
+	race.Skip(t)
+	t.Parallel()
+	for _, name := range []string{"jobs-removed-returns", "jobs-trigger-again", "jobs-failure-ignored"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, err := system.Find("broken/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var n tally
+			for seed := uint64(0); seed < 12 && n.red < 3 && n.alone == 0; seed++ {
+				c := simrun.DrawJobs(seed)
+				c.Sequence, c.Recurring = 1, everySchedule()
+				c.PlantJobs = func(shards store.Shards, _ time.Duration) (store.Shards, workload.Hooks) {
+					hooks, err := broken.Worker(name)
+					if err != nil {
+						t.Error(err)
+					}
+					if hooks.Shards != nil {
+						shards = hooks.Shards(workload.Config{}, nil, shards)
+					}
+					return shards, hooks
+				}
+				h := simrun.Make(t, c)
+				r := Check(t.Context(), h, Options{})
+				if slices.ContainsFunc(failing(r), func(id string) bool { return slices.Contains(v.Red.Properties, id) }) {
+					n.explain(t, seed, h, r, v.Red.Mechanism, nil)
+				}
+			}
+			if n.alone == 0 {
+				t.Errorf("%d runs fail one of %v, and none is explained by %s alone", n.red, v.Red.Properties, v.Red.Mechanism)
+			}
+		})
+	}
+}
