@@ -177,9 +177,7 @@ func (s *Spec) With(name string) (*Spec, error) {
 		return nil, InFile("scenarios/"+setDir+"/"+name+".yaml", err)
 	}
 	out.Expect = s.Expect.times(set.Cycles)
-	alone := out
-	alone.Workloads = nil // one set is chosen: the others need not fit beside it
-	if err := alone.Check(); err != nil {
+	if err := out.Check(); err != nil {
 		return nil, &InputError{fmt.Sprintf("%s with workload %s: %v", s.Name, name, err)}
 	}
 	return &out, nil
@@ -238,6 +236,9 @@ func (e Expect) times(factor float64) Expect {
 
 // checkWorkloads refuses sets that the scenario cannot have.
 func (s *Spec) checkWorkloads() error {
+	if s.set != "" && s.set != Plain {
+		return nil // one is chosen: the others need not fit beside it
+	}
 	for i, name := range s.Workloads {
 		switch {
 		case s.Kind().Name != KindLocks && s.Kind().Name != KindJobs:
