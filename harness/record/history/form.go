@@ -73,7 +73,7 @@ var forms = []form{
 	{op: OpUpdate, by: workers, main: true,
 		means:  "where each job has a lock: all plain writes that say what became of it; key is the lock",
 		invoke: "key changes", ok: applied, other: given},
-	{op: OpSchedule, by: workers, main: true, means: "a client's whole call that puts, disables, enables or removes a schedule: key is the schedule's",
+	{op: OpSchedule, by: workers, main: true, means: "a client's whole call that puts, disables, enables, removes or triggers a schedule: key is the schedule's",
 		invoke: "key schedule", ok: "key result=applied|duplicate [sends]", other: given},
 	{op: OpCommand, by: workers, main: true,
 		means: "a client's whole call that cancels, redrives or hastens a job, or pauses or resumes a shard: key is the job's id, or " +
