@@ -3,6 +3,8 @@ package engine
 import (
 	"math"
 	"testing"
+
+	"fencepost/core/job"
 )
 
 // TestNotBeforeItsOwnTime: a job may run in the very ms that it was asked for, and not before.
@@ -71,7 +73,7 @@ func TestCallersWhoLeft(t *testing.T) {
 		}
 		leave(5)
 		if n := r.m.queue.rest.len(); n != 10 {
-			t.Errorf("round %d: with half of 10 gone %d are in the line", round, n)
+			t.Fatalf("round %d: with half of 10 gone %d are in the line", round, n)
 		}
 		for r.m.queue.rest.len() > 0 {
 			r.tick(0)
@@ -84,4 +86,43 @@ func TestCallersWhoLeft(t *testing.T) {
 	if n := r.m.queue.rest.len(); n != 4 {
 		t.Errorf("with 6 of 10 gone %d are in the line", n)
 	}
+}
+
+// TestALookupGoesWithItsCommand: what was read for a caller who has left decides nothing for the
+// next one. An enqueue that nobody waits for leaves the lookups of others alone.
+func TestALookupGoesWithItsCommand(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	id := r.job(1).ID
+	first := r.command(doCancel, id)
+	r.next(0)
+	_, asked := r.answers()
+	if asked == nil {
+		t.Fatal("its rows are not asked for")
+	}
+	if !first.wait.goes() {
+		t.Fatal("its caller cannot go")
+	}
+	r.next(0)
+	r.command(doCancel, id)
+	r.next(0)
+	_, again := r.answers()
+	if again == nil || again == asked {
+		t.Fatal("its rows are not asked for again")
+	}
+	state, row := r.rowsOf(r.job(1), job.Pending, r.now.wall+5000)
+	r.m.found(id, asked, &lookup{state: state, row: row}, false)
+	if again.done {
+		t.Error("what was read for the caller who left counts")
+	}
+	if !r.enqueue(1, 0).goes() {
+		t.Fatal("the caller of an enqueue cannot go")
+	}
+	r.next(0)
+	if r.m.lookups[id] != again {
+		t.Error("an enqueue that nobody waits for took the lookup of a command along")
+	}
+	r.m.found(id, again, &lookup{state: state, row: row}, false)
+	r.tick(0)
+	r.wantAnswers("done ")
 }
