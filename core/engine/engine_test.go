@@ -206,6 +206,39 @@ func TestStopWaitsForRuns(t *testing.T) {
 	})
 }
 
+// alarms is a clock that counts the timers that are set. After 10,000 of them none ends within
+// an hour, so that whoever sets them without end stops.
+type alarms struct {
+	clock.Clock
+	set atomic.Int64
+}
+
+func (c *alarms) AfterFunc(d time.Duration, f func()) func() bool {
+	if c.set.Add(1) > 10_000 {
+		d = max(d, time.Hour)
+	}
+	return c.Clock.AfterFunc(d, f)
+}
+
+// TestStoppingIsQuiet: an engine that waits for a run which does not heed its interruption
+// sleeps meanwhile.
+func TestStoppingIsQuiet(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := &alarms{Clock: clock.Go()}
+		r := run(t, sim.New(), "w", func(context.Context, *worker.Task) error {
+			time.Sleep(time.Minute)
+			return nil
+		}, func(o *engine.Options) { o.DrainTimeout, o.Clock = time.Second, c })
+		r.put(t, aJob("deaf"))
+		time.Sleep(time.Second)
+		before := c.set.Load()
+		r.end(t)
+		if n := c.set.Load() - before; n > 1000 {
+			t.Errorf("%d timers were set in a minute", n)
+		}
+	})
+}
+
 func TestTooManyEnqueuesAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*engine.Options){

@@ -49,6 +49,47 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+// TestRanges: which operations are range deletions, and what each of them takes.
+func TestRanges(t *testing.T) {
+	t.Parallel()
+	key := func(kind store.Kind, at int64, id string) store.Key { return store.Key{Kind: kind, At: at, ID: id} }
+	at := store.Row{Key: key(2, 5, "b")}
+	upTo := store.Op{Kind: store.DeleteUpTo, Row: at}
+	between := store.Op{Kind: store.DeleteBetween, Row: at, Before: "f"}
+	within := store.Op{Kind: store.DeleteWithin, Row: at, Below: 9}
+	for _, op := range []store.Op{upTo, between, within} {
+		if !op.IsRange() {
+			t.Errorf("%+v is no range deletion", op)
+		}
+	}
+	for _, kind := range []store.OpKind{store.Put, store.PutNew, store.Delete} {
+		if op := (store.Op{Kind: kind, Row: at, Before: "f", Below: 9}); op.IsRange() || op.Takes(at.Key) {
+			t.Errorf("%+v is a range deletion", op)
+		}
+	}
+	for k, want := range map[store.Key][3]bool{
+		key(2, 4, "a"): {true, false, false},
+		key(2, 4, "c"): {true, false, false},
+		key(2, 5, "a"): {true, false, false},
+		key(2, 5, "b"): {true, false, false},
+		key(2, 5, "c"): {true, true, false},
+		key(2, 5, "e"): {true, true, false},
+		key(2, 5, "f"): {true, false, false},
+		key(2, 5, "g"): {true, false, false},
+		key(2, 6, "c"): {false, false, true},
+		key(2, 8, "z"): {false, false, true},
+		key(2, 9, "a"): {false, false, false},
+		key(1, 4, "c"): {},
+		key(1, 5, "c"): {},
+		key(3, 5, "c"): {},
+		key(3, 6, "c"): {},
+	} {
+		if got := [3]bool{upTo.Takes(k), between.Takes(k), within.Takes(k)}; got != want {
+			t.Errorf("%s is taken up to, between, within: %v, want %v", k, got, want)
+		}
+	}
+}
+
 func TestDayOf(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[int64]int{0: 0, 86399: 0, 86400: 1, -1: -1, -86400: -1, -86401: -2, 1_000_000_000: 11574} {
@@ -75,6 +116,9 @@ func TestErrorText(t *testing.T) {
 // TestNoteOf: a long note is cut between two characters, and no shorter than it must be.
 func TestNoteOf(t *testing.T) {
 	t.Parallel()
+	if store.MostNote != 500 {
+		t.Errorf("a note has up to %d bytes, and rows of up to 500 are reckoned with", store.MostNote)
+	}
 	for text, want := range map[string]int{
 		"short":                                  5,
 		strings.Repeat("a", store.MostNote):      store.MostNote,

@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"math"
+	"testing"
+
+	"fencepost/core/job"
+)
+
+// TestNotBeforeItsOwnTime: a job may run in the very ms that it was asked for, and not before.
+func TestNotBeforeItsOwnTime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.enqueue(1, r.now.wall+5)
+	r.tick(0)
+	for range 5 {
+		if p := r.next(1); p != nil {
+			t.Fatalf("claimed at %d: %+v", r.now.wall, p.batch.Ops)
+		}
+		r.pass(1)
+	}
+	if p := r.tick(1); p.slots != 1 {
+		t.Errorf("not claimed at its time: %+v", p.batch.Ops)
+	}
+}
+
+// TestWhenWaitingEnds: the next look is due when the first wait is over by the one clock, or the
+// first own time has come by the other.
+func TestWhenWaitingEnds(t *testing.T) {
+	t.Parallel()
+	now := moment{wall: 5000, mono: 100}
+	resting := timing{ripe: 130}
+	dated := func(own int64) timing { return timing{own: own} }
+	for name, c := range map[string]struct {
+		waits []timing
+		want  int64
+	}{
+		"a wait":                        {[]timing{resting}, 30},
+		"an own time":                   {[]timing{dated(5040)}, 40},
+		"the wait first":                {[]timing{resting, dated(5040)}, 30},
+		"the own time first":            {[]timing{resting, dated(5007)}, 7},
+		"the first of own times":        {[]timing{dated(5050), dated(5009)}, 9},
+		"nothing":                       {nil, math.MaxInt64},
+		"what is due waits for no time": {[]timing{{}}, math.MaxInt64},
+	} {
+		w := newWaiting()
+		for _, t := range c.waits {
+			w.add(&entry{timing: t})
+		}
+		w.due(now)
+		if left, ok := w.next(now); left != c.want || ok != (c.want < math.MaxInt64) {
+			t.Errorf("%s: in %d ms, %v, want %d", name, left, ok, c.want)
+		}
+	}
+}
+
+// TestCallersWhoLeft are taken out of a line when they are more than half of it, and what a plan
+// has passed over counts no more.
+func TestCallersWhoLeft(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	leave := func(n int) {
+		for _, i := range r.m.queue.rest.next[len(r.m.queue.rest.next)-n:] {
+			if !i.wait.goes() {
+				t.Fatal("a caller cannot go whose job nobody has taken")
+			}
+			r.m.left(i)
+		}
+	}
+	for round := range 3 {
+		for n := range 10 {
+			r.enqueue(100*round+n, 0)
+		}
+		leave(5)
+		if n := r.m.queue.rest.len(); n != 10 {
+			t.Fatalf("round %d: with half of 10 gone %d are in the line", round, n)
+		}
+		for r.m.queue.rest.len() > 0 {
+			r.tick(0)
+		}
+	}
+	for n := range 10 {
+		r.enqueue(1000+n, 0)
+	}
+	leave(6)
+	if n := r.m.queue.rest.len(); n != 4 {
+		t.Errorf("with 6 of 10 gone %d are in the line", n)
+	}
+}
+
+// TestALookupGoesWithItsCommand: what was read for a caller who has left decides nothing for the
+// next one. An enqueue that nobody waits for leaves the lookups of others alone.
+func TestALookupGoesWithItsCommand(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	id := r.job(1).ID
+	first := r.command(doCancel, id)
+	r.next(0)
+	_, asked := r.answers()
+	if asked == nil {
+		t.Fatal("its rows are not asked for")
+	}
+	if !first.wait.goes() {
+		t.Fatal("its caller cannot go")
+	}
+	r.next(0)
+	r.command(doCancel, id)
+	r.next(0)
+	_, again := r.answers()
+	if again == nil || again == asked {
+		t.Fatal("its rows are not asked for again")
+	}
+	state, row := r.rowsOf(r.job(1), job.Pending, r.now.wall+5000)
+	r.m.found(id, asked, &lookup{state: state, row: row}, false)
+	if again.done {
+		t.Error("what was read for the caller who left counts")
+	}
+	if !r.enqueue(1, 0).goes() {
+		t.Fatal("the caller of an enqueue cannot go")
+	}
+	r.next(0)
+	if r.m.lookups[id] != again {
+		t.Error("an enqueue that nobody waits for took the lookup of a command along")
+	}
+	r.m.found(id, again, &lookup{state: state, row: row}, false)
+	r.tick(0)
+	r.wantAnswers("done ")
+}
