@@ -109,6 +109,12 @@ func TestOrphans(t *testing.T) {
 		"answers that come in time": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
 			y.delay("f1", "latency", 1000, 2500, 83, "w2")
 		}}, true, ""},
+		"answers that come too late, one way": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
+			y.delay("f1", "latency-oneway", 1000, 2500, 167, "w2")
+		}}, false, ""},
+		"answers that come in time, one way": {orphan{wait: 100, taken: 3000, change: func(y *tiny) {
+			y.delay("f1", "latency-oneway", 1000, 2500, 166, "w2")
+		}}, true, ""},
 		"taken over within a fault": {orphan{wait: 100, taken: 2000, change: func(y *tiny) {
 			y.fault("f1", "partition", 50, 2500, "n1", "n2")
 		}}, false, property.WhyFault},

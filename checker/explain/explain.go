@@ -245,6 +245,7 @@ var faultEffects = map[string]string{
 	"heartbeat-loss":    "was not seen by the others",
 	"kill-worker":       "was dead",
 	"latency":           "had slow links",
+	"latency-oneway":    "had links that were slow in one direction",
 	"lost-replies":      "got no answers from the lock store",
 	"partition-client":  "was cut off from the lock store",
 	"partition-peers":   "was cut off from the other workers",

@@ -17,6 +17,8 @@ func cutsOff(f *history.Fault, patience int64) bool {
 		return false
 	case history.TakesTime:
 		return f.DelayMS == 0 || 2*f.DelayMS*1e6 >= patience // slow, but answers come in time
+	case history.TakesTimeOneWay:
+		return f.DelayMS == 0 || f.DelayMS*1e6 >= patience
 	}
 	return true
 }

@@ -157,7 +157,7 @@ type Param struct {
 var Params = []Param{
 	{"mode", "how a cut treats bytes: stall (hold them and deliver at heal, as TCP does; default) or drop (discard, and close at heal)",
 		func(s Spec) string { return text("mode %s", s.Mode) }},
-	{"sense", "the sense that is cut: out (what the targets send is lost; default) or in (what they are sent)",
+	{"sense", "the sense that is cut or delayed: out (what the targets send; default) or in (what they are sent)",
 		func(s Spec) string { return text("sense %s", s.Sense) }},
 	{"latency", "a delay, one way",
 		func(s Spec) string { return text("latency %s", s.Latency) }},

@@ -77,6 +77,8 @@ func TestNewRefusesBadSpecs(t *testing.T) {
 		`unknown mode "melt"`:                  {Fault: "partition", Targets: []string{"n1"}, Mode: "melt"},
 		"fault latency has no mode":            {Fault: "latency", Targets: []string{"w1"}, Latency: time.Second, Mode: "drop"},
 		"latency is missing":                   {Fault: "latency", Targets: []string{"w1"}},
+		"fault latency has no sense":           {Fault: "latency", Targets: []string{"w1"}, Latency: time.Second, Sense: "in"},
+		"the senses are out, in":               {Fault: "latency-oneway", Targets: []string{"w1"}, Latency: time.Second, Sense: "both"},
 		"jitter 2s is not between":             {Fault: "slow-node", Targets: []string{"n1"}, Latency: time.Second, Jitter: 2 * time.Second},
 		`unknown sense "up"`:                   {Fault: "partition-oneway", Targets: []string{"n1"}, Sense: "up"},
 		"fault partition has no sense":         {Fault: "partition", Targets: []string{"n1"}, Sense: "in"},

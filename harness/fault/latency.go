@@ -20,7 +20,14 @@ func init() {
 		Params: []string{"latency", "jitter"},
 		Takes:  history.TakesTime,
 		Swarm:  &Draw{Place: 5, Params: drawDelay},
-		New:    delaying(func(m link.Mode) Fault { return latency{m} }),
+		New:    delaying(func(m link.Mode) Fault { return latency{mode: m} }),
+	}, Kind{
+		Name: "latency-oneway", On: Worker, Family: FamilyLatency,
+		About:  "delay one direction between workers and nodes: requests (out), or answers (in)",
+		Proof:  "*delayed*; in the other direction of each link nothing is, neither of others nor of the harness's",
+		Params: []string{"latency", "jitter", "sense"},
+		Takes:  history.TakesTimeOneWay,
+		New:    newLatencyOneway,
 	}, Kind{
 		Name: "slow-node", On: Node, Family: FamilyLatency,
 		About:  "delay all traffic between nodes and their peers and clients, each way",
@@ -30,15 +37,27 @@ func init() {
 	})
 }
 
-// latency delays all that workers and nodes say to each other.
-type latency struct{ mode link.Mode }
+// latency delays what workers and nodes say to each other, in the directions that are given; without any, in both.
+type latency struct {
+	mode link.Mode
+	dirs []link.Dir
+}
+
+func newLatencyOneway(s Spec) (Fault, error) {
+	m, err := delayMode(s)
+	dir := link.Up // requests
+	if s.Sense == "in" {
+		dir = link.Down
+	}
+	return latency{m, []link.Dir{dir}}, errors.Join(err, checkSense(s.Sense))
+}
 
 func (p latency) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
 	links, err := env.workerLinks(targets)
 	if err != nil {
 		return nil, err
 	}
-	return newDelay(ctx, env, link.Ends(links.all()), p.mode)
+	return newDelay(ctx, env, link.Ends(links.all(), p.dirs...), p.mode)
 }
 
 // slowNode delays all that nodes say and hear.
@@ -94,24 +113,21 @@ func delaying(make func(link.Mode) Fault) func(Spec) (Fault, error) {
 type delay struct {
 	*switched
 	mode   link.Mode
-	before map[link.End]time.Duration
+	others []link.End                 // the directions of the same links that are not delayed
+	before map[link.End]time.Duration // of all ends
 	doors  *doors
 	trips  []trip // through the doors
 }
 
 func newDelay(ctx context.Context, env *Env, ends []link.End, m link.Mode) (*delay, error) {
-	d := &delay{mode: m}
-	var links []*link.Link
-	for _, e := range ends {
-		if e.Dir == link.Up {
-			links = append(links, e.Link)
-		}
-	}
+	links := linksOf(ends)
+	both := link.Ends(links)
+	d := &delay{mode: m, others: slices.DeleteFunc(slices.Clone(both), func(e link.End) bool { return slices.Contains(ends, e) })}
 	var err error
 	d.switched, err = newSwitched(ctx, env, ends, m, func(ctx context.Context, t *trial) (err error) {
 		d.doors = newDoors(ctx, env, links)
 		d.trips = d.doors.roundTrips(ctx, answerTimeout)
-		d.before, err = t.delays(ctx, ends)
+		d.before, err = t.delays(ctx, both)
 		return err
 	})
 	return d, err
@@ -131,15 +147,23 @@ func (d *delay) Probe(ctx context.Context) Evidence {
 	if delayed == 0 {
 		return Evidence{Text: "no byte was delayed"}
 	}
-	ev := Evidence{Proven: true, Text: fmt.Sprintf("%d bytes delayed by %s ± %s each way", delayed, d.mode.Latency, d.mode.Jitter)}
+	ev := Evidence{Proven: true, Text: fmt.Sprintf("%d bytes delayed by %s ± %s %s", delayed, d.mode.Latency, d.mode.Jitter, d.way())}
 	d.byEnd(ctx, &ev)
 	d.requests(ctx, &ev)
 	return ev
 }
 
+// way says in which directions the ends are.
+func (d *delay) way() string {
+	if len(d.others) == 0 {
+		return "each way"
+	}
+	return d.ends[0].Dir.String() + " alone"
+}
+
 // byEnd adds how much longer a byte takes through each end than before.
 func (d *delay) byEnd(ctx context.Context, ev *Evidence) {
-	now, err := d.trial.delays(ctx, d.ends)
+	now, err := d.trial.delays(ctx, slices.Concat(d.ends, d.others))
 	if err != nil {
 		ev.also(false, "what the harness sent did not arrive (%s)", firstLine(err))
 		return
@@ -158,6 +182,25 @@ func (d *delay) byEnd(ctx context.Context, ev *Evidence) {
 	}
 	if all {
 		ev.also(true, "the harness's own bytes take longer through each of %d ends than before, by %d to %d ms", len(d.ends), least.Milliseconds(), most.Milliseconds())
+	}
+	d.otherWay(now, ev)
+}
+
+// otherWay adds that the directions which are not delayed are as they were.
+func (d *delay) otherWay(now map[link.End]time.Duration, ev *Evidence) {
+	if len(d.others) == 0 {
+		return
+	}
+	counted, slow := d.watch.Delta(), 0
+	for _, e := range d.others {
+		by, bytes := now[e]-d.before[e], counted[e.Link.Name()].Dir(e.Dir).DelayedBytes
+		if by >= d.due() || bytes > 0 {
+			slow++
+			ev.also(false, "%s %s is slow too: by %d ms, and %d bytes of others were delayed", e.Link.Name(), e.Dir, by.Milliseconds(), bytes)
+		}
+	}
+	if slow == 0 {
+		ev.also(true, "the other direction of each link is as fast as before")
 	}
 }
 

@@ -46,10 +46,15 @@ type partition struct {
 
 func newOneway(s Spec) (Fault, error) {
 	m, err := cutMode(s.Mode)
-	if s.Sense != "" && s.Sense != "in" && s.Sense != "out" {
-		err = errors.Join(err, fmt.Errorf("unknown sense %q; the senses are out, in", s.Sense))
+	return partition{mode: m, out: s.Sense != "in", in: s.Sense == "in"}, errors.Join(err, checkSense(s.Sense))
+}
+
+// checkSense refuses a sense that there is not; "" is out.
+func checkSense(sense string) error {
+	if sense != "" && sense != "in" && sense != "out" {
+		return fmt.Errorf("unknown sense %q; the senses are out, in", sense)
 	}
-	return partition{mode: m, out: s.Sense != "in", in: s.Sense == "in"}, err
+	return nil
 }
 
 func (p partition) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {

@@ -57,6 +57,45 @@ func TestDelayMustProveItself(t *testing.T) {
 	}
 }
 
+// A delay of one direction shows that the other one has none: from the harness's bytes and from
+// those of others.
+func TestDelayOfOneDirectionMustProveBoth(t *testing.T) {
+	t.Parallel()
+	const by = 100 * time.Millisecond
+	for name, c := range map[string]struct {
+		dir           link.Dir
+		inert, andTwo bool
+		proven        bool
+		text          string
+	}{
+		"requests":            {dir: link.Up, proven: true, text: "up alone; the harness's own bytes take longer through each of 1 ends than before, by"},
+		"answers":             {dir: link.Down, proven: true, text: "the other direction of each link is as fast as before"},
+		"both, not one":       {dir: link.Up, andTwo: true, text: "w1->sink/sink down is slow too"},
+		"both, not the other": {dir: link.Down, andTwo: true, text: "w1->sink/sink up is slow too"},
+		"never in force":      {dir: link.Up, inert: true, text: "no byte was delayed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env, all := wires(t, 1)
+			if c.inert {
+				env.Inert = FamilyLatency
+			}
+			d, err := newDelay(t.Context(), env.For("latency-oneway", nil), ends(all, c.dir), link.Mode{Kind: link.Latency, Latency: by})
+			must(t, err)
+			if c.andTwo {
+				must(t, all[0].SetBoth(t.Context(), link.Mode{Kind: link.Latency, Latency: by}))
+			}
+			before := all[0].Counters().Down.PassedBytes
+			all[0].send(t)
+			all[0].await(t, "answered", func(n link.Counters) bool { return n.Down.PassedBytes == before+4 })
+			shows(t, d.Probe(t.Context()), c.proven, c.text)
+			must(t, all[0].SetBoth(t.Context(), link.Mode{Kind: link.Pass}))
+			heal(t, d)
+			shows(t, d.After(t.Context()), true, "")
+		})
+	}
+}
+
 func TestDelayHeals(t *testing.T) {
 	t.Parallel()
 	env, all := wires(t, 1)

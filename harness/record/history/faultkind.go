@@ -16,11 +16,13 @@ type Takes string
 
 // What faults take.
 const (
-	TakesQuorum  Takes = ""         // from workers the way to a quorum, or their life; nodes from the quorum
-	TakesTime    Takes = "time"     // TakesQuorum, if its delay is longer than requests may take
-	TakesOneNode Takes = "one node" // as if one node were gone from the quorum, whichever it is aimed at
-	TakesSink    Takes = "sink"     // the way to the sink: workers keep what they hold
-	TakesNothing Takes = "nothing"  // whatever is late of its workers is their own doing
+	TakesQuorum Takes = ""     // from workers the way to a quorum, or their life; nodes from the quorum
+	TakesTime   Takes = "time" // TakesQuorum, if its delay is longer than requests may take
+	// TakesTimeOneWay is TakesTime of one direction: a request and its answer are late once, not twice.
+	TakesTimeOneWay Takes = "time, one way"
+	TakesOneNode    Takes = "one node" // as if one node were gone from the quorum, whichever it is aimed at
+	TakesSink       Takes = "sink"     // the way to the sink: workers keep what they hold
+	TakesNothing    Takes = "nothing"  // whatever is late of its workers is their own doing
 )
 
 // KindOfFault is what is known of the kind with this name. The notes of clocks say how wrong

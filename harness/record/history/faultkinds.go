@@ -10,6 +10,7 @@ var faultKinds = map[string]FaultKind{
 	"kill-sink":            {Takes: "sink"},
 	"kill-worker":          {Still: true},
 	"latency":              {Links: true, Takes: "time"},
+	"latency-oneway":       {Links: true, Takes: "time, one way"},
 	"lost-replies":         {Links: true},
 	"partition":            {Links: true},
 	"partition-bridge":     {Links: true, Takes: "one node"},
