@@ -348,6 +348,8 @@ var namedAlone = map[string]bool{
 	"id-without-queue": true, "queue-paused-in-part": true, // TestFoundInQueues of package broken
 	"run-not-ended":     true,                                                      // TestBackoffAndLimits
 	"schedule-set-back": true, "overlap-not-kept": true, "removal-in-memory": true, // TestPolicies
+	"trigger-repeated":       true, // TestTriggers
+	"failure-policy-ignored": true, // TestSequences
 }
 
 // TestEveryMechanismIsNamed: no mechanism is listed that no test has a history for, and

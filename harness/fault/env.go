@@ -90,7 +90,7 @@ func (e *Env) do(action func() error) error {
 // set switches ends of links.
 func (e *Env) set(ctx context.Context, ends []link.End, m link.Mode) error {
 	if e.inert() {
-		m = link.Mode{Kind: link.Pass} // not nothing: what is under way is counted before a switch, as with any other
+		return link.Settle(ctx, ends) // not nothing: what is under way counts before a switch, as with any other
 	}
 	return link.SetEnds(ctx, ends, m)
 }

@@ -269,6 +269,22 @@ func (f *flow) interrupt() <-chan struct{} {
 	}
 	f.poked = true
 	_ = f.dst.SetWriteDeadline(time.Unix(1, 0))
+	return f.stops()
+}
+
+// underWay returns a channel that is closed when the write under way has stopped and counts; nil
+// if there is none.
+func (f *flow) underWay() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.writing {
+		return nil
+	}
+	return f.stops()
+}
+
+// stops is underWay's channel. mu is held.
+func (f *flow) stops() <-chan struct{} {
 	if f.idle == nil {
 		f.idle = make(chan struct{})
 	}

@@ -49,6 +49,26 @@ func SetEnds(ctx context.Context, ends []End, m Mode) error {
 	return Apply(ctx, changes...)
 }
 
+// Settle waits until the writes count that are under way at the ends, as a switch that stops them
+// does. It switches nothing.
+func Settle(ctx context.Context, ends []End) error {
+	var waits []wait
+	limit := time.Duration(0)
+	for _, e := range ends {
+		if err := e.validate("settle"); err != nil {
+			return err
+		}
+		open, _ := e.Link.live()
+		for _, c := range open {
+			if idle := c.flows[e.Dir].underWay(); idle != nil {
+				waits = append(waits, wait{idle, e.Link.name, "a write to its receiver to end"})
+			}
+		}
+		limit = shorter(limit, e.Link.fab.opt.Watchdog)
+	}
+	return awaitAll(ctx, "settle", limit, waits)
+}
+
 // switching makes the switches of one Apply contiguous among all.
 var switching sync.Mutex
 
