@@ -14,7 +14,6 @@ import (
 type priorityStory struct {
 	*sequenceStory
 	a, b, again int // the priorities, and that of another enqueue of b
-	due         int64
 	steps       []sequenceStep
 }
 

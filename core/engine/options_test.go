@@ -46,7 +46,8 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, c.got, c.want)
 		}
 	}
-	if o.Clock == nil || o.Wall == nil || o.Rand == nil || o.Logger == nil || o.NewID() == o.NewID() {
+	first, second := o.NewID(), o.NewID()
+	if o.Clock == nil || o.Wall == nil || o.Rand == nil || o.Logger == nil || first == second {
 		t.Error("a process without a clock, chance, a logger or ids of its own")
 	}
 }
