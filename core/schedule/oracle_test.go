@@ -197,6 +197,47 @@ func TestNext(t *testing.T) {
 	})
 }
 
+// TestSpans: spans follow each other without a gap, and each holds its instants, also
+// where Go's own bounds do not: past the end of a zone's table, in leap years.
+func TestSpans(t *testing.T) {
+	t.Parallel()
+	for _, name := range zones {
+		z, err := Timing{Cron: "@hourly", Zone: name}.parse()
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, upTo := time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), time.Date(2110, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+		for s := z.span(from); s.to < upTo; s = z.following(s) {
+			for _, in := range []int64{max(s.from, from), s.to - 1} {
+				if at := z.span(in); at.to <= in || at.from > in || at.offset != s.offset {
+					t.Fatalf("%s: %s lies in %+v, by which it is not held; the walk is at %+v", name, time.Unix(in, 0).UTC(), at, s)
+				}
+			}
+			if s.to <= s.from {
+				t.Fatalf("%s: %+v has no instant", name, s)
+			}
+		}
+	}
+}
+
+// TestLastDayOfALeapYear: on 31 December 2044 the next time is a later one.
+func TestLastDayOfALeapYear(t *testing.T) {
+	t.Parallel()
+	for expr, want := range map[string]string{"5 10-59/10 */9 * * *": "2044-12-31T05:10:05Z", "0 0 3 * * *": "2044-12-31T08:00:00Z"} {
+		z, err := Timing{Cron: expr, Zone: "America/New_York"}.parse()
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := time.Date(2044, 12, 31, 0, 0, 24, 0, time.UTC)
+		if got := time.UnixMilli(calendar{z}.next(after.UnixMilli())).UTC().Format(time.RFC3339); got != want {
+			t.Errorf("%q after %s: %s, want %s", expr, after, got, want)
+		}
+		if n := (calendar{z}).count(after.UnixMilli(), after.AddDate(0, 0, 2).UnixMilli()); n < 2 {
+			t.Errorf("%q: %d times in two days", expr, n)
+		}
+	}
+}
+
 // TestRate compares with the list made by adding.
 func TestRate(t *testing.T) {
 	t.Parallel()

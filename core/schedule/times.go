@@ -116,7 +116,20 @@ func (z zoned) span(t int64) span {
 	if !end.IsZero() {
 		s.to = end.Unix()
 	}
+	if s.to <= t {
+		// Past the table of a zone Go ends a year's last span after 365 days
+		// (time.tzset), so that 31 December of a leap year lies behind its own end.
+		s.to = t - t%day + day
+	}
 	return s
+}
+
+// following is the span that begins where s ends. Go's own beginning can lie before
+// that: at the end of a zone's table, and on 31 December of a leap year.
+func (z zoned) following(s span) span {
+	next := z.span(s.to)
+	next.from = s.to
+	return next
 }
 
 // mostTurned is more than a zone's clocks were ever turned back: a day, by crossing
@@ -148,7 +161,7 @@ func (z zoned) next(after int64) (int64, bool) {
 		if w-s.offset < s.to {
 			return w - s.offset, true
 		}
-		s = z.span(s.to)
+		s = z.following(s)
 		switch begins := s.from + s.offset; {
 		case z.recurs:
 			w, ok = z.pattern.next(begins - 1)
@@ -178,7 +191,7 @@ func (z zoned) count(after, upTo int64) int64 {
 		if last == upTo {
 			return n
 		}
-		s = z.span(s.to)
+		s = z.following(s)
 		switch begins := s.from + s.offset; {
 		case z.recurs:
 			from = begins - 1
