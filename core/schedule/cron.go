@@ -23,9 +23,9 @@ type pattern struct {
 const (
 	starBit = 1 << 63 // the parser's mark of a field that is * or ?
 	day     = 24 * 60 * 60
-	// mostDays is the longest wait for a day: eight years from one 29 February to the
-	// next, around a century without one.
-	mostDays = 8*366 + 1
+	// mostDays is how many days there are from one 29 February to the next, both counted,
+	// around a century without one: the longest wait for a date.
+	mostDays = 8*365 + 2
 )
 
 var (
@@ -75,7 +75,7 @@ func recurs(expr string, hours uint64) bool {
 func (p *pattern) next(after int64) (int64, bool) {
 	d := floorDiv(after+1, day)
 	from := int(after + 1 - d*day)
-	for range mostDays + 1 {
+	for range mostDays {
 		if p.onDay(d) {
 			if s, ok := p.inDay(from); ok {
 				return d*day + int64(s), true

@@ -79,6 +79,9 @@ func TestClockChanges(t *testing.T) {
 		"a day missing: Apia":                  {"Pacific/Apia", "2011-12-29T12:00:00Z", "72h", "0 9 * * *", "09:00-10 00:00+14 09:00+14 09:00+14"},
 		"a whole hour given twice to two jobs": {"Europe/Berlin", "2026-10-24T12:00:00Z", "24h", "0 1-4 * * *", "01:00+2 02:00+2 03:00+1 04:00+1"},
 		"every second of a missing minute":     {"Europe/Berlin", "2026-03-28T12:00:00Z", "24h", "* 30 2 * * *", "03:00+2"},
+		"asked when the hour is repeated":      {"Europe/Berlin", "2026-10-25T01:15:00Z", "1h", "0,1,59 0,59 2,3 * * *", "03:00+1 03:00+1 03:00+1"},
+		"the last second before the gap":       {"Europe/Berlin", "2026-03-29T00:30:00Z", "2h", "59 59 * * * *", "01:59+1 03:59+2"},
+		"the first of two seconds after it":    {"Europe/Berlin", "2026-03-29T00:30:00Z", "1h", "0,1 0 * * * *", "03:00+2 03:00+2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,6 +98,9 @@ func TestClockChanges(t *testing.T) {
 			}
 			if g := strings.Join(got, " "); g != c.want {
 				t.Errorf("%s fires at %s, want %s", c.expr, g, c.want)
+			}
+			if n := z.count(from.Unix(), from.Add(hours).Unix()); n != int64(len(got)) {
+				t.Errorf("%s fires at %s, counted are %d", c.expr, got, n)
 			}
 		})
 	}
@@ -127,7 +133,7 @@ func TestFieldsOfDays(t *testing.T) {
 			t.Errorf("%s: %s, want %s", expr, g, want)
 		}
 	}
-	leap, ok := mustParse(t, "0 0 29 2 *", "UTC").next(time.Date(2096, 3, 1, 0, 0, 0, 0, time.UTC).Unix())
+	leap, ok := mustParse(t, "0 0 29 2 *", "UTC").next(time.Date(2096, 2, 29, 0, 0, 0, 0, time.UTC).Unix())
 	if want := time.Date(2104, 2, 29, 0, 0, 0, 0, time.UTC); !ok || leap != want.Unix() {
 		t.Errorf("the leap day after 2096: %v, %v", time.Unix(leap, 0).UTC(), ok)
 	}

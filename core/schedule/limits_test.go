@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,9 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	s := mustNew(t, Definition{Timing: Timing{Kind: FixedRate, Every: time.Second}, Overlap: OverlapQueue})
+	if d := s.Decide(s.Start(0), 30_000, 5); len(d.State.Queue) != 20 || d.Skipped != 10 {
+		t.Errorf("of 30 that come during one %d wait, %d are skipped", len(d.State.Queue), d.Skipped)
+	}
 	for n, ok := range map[int]bool{1: true, 64: true, 65: false} {
 		if _, err := s.Trigger(s.Start(0), long(n), 0); (err == nil) != ok {
 			t.Errorf("a trigger of %d bytes: %v", n, err)
@@ -88,6 +92,84 @@ func TestCountsAroundMidnight(t *testing.T) {
 					t.Fatalf("%s has %d times in (%d, %d], listed are %d", expr, got, from, to, listed)
 				}
 			}
+		}
+	}
+}
+
+// TestGrace: what is late by the grace fires, and by a millisecond more it is a misfire.
+func TestGrace(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		misfire Misfire
+		now     int64
+		fire    []int64
+		missed  int64
+	}{
+		{MisfireSkip, 5000, []int64{0}, 0},
+		{MisfireSkip, 5001, nil, 1},
+		{MisfireSkip, 11000, []int64{6000}, 1},
+		{MisfireSkip, 11001, nil, 2},
+		{MisfireOnce, 5000, []int64{0}, 0},
+		{MisfireOnce, 5001, []int64{0}, 0},
+		{MisfireOnce, 11000, []int64{6000}, 1},
+		{MisfireOnce, 11001, []int64{6000}, 1},
+		{MisfireAll, 11000, []int64{6000}, 1},
+		{MisfireAll, 11001, nil, 2},
+	} {
+		d := Definition{Timing: Timing{Kind: FixedRate, Every: 6 * time.Second}, Misfire: c.misfire, Grace: 5 * time.Second, Overlap: OverlapAllow}
+		if c.misfire == MisfireAll {
+			d.Window = d.Grace
+		}
+		s := mustNew(t, d)
+		got := s.Decide(s.Start(0), c.now, 5)
+		var fire []int64
+		for _, o := range got.Fire {
+			fire = append(fire, o.Nominal)
+		}
+		if !slices.Equal(fire, c.fire) || got.Missed != c.missed {
+			t.Errorf("%s at %d: fires %v and misses %d, want %v and %d", c.misfire, c.now, fire, got.Missed, c.fire, c.missed)
+		}
+	}
+}
+
+// TestEnds: an end is no time any more, and after the year 9999 nothing fires.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	for until, want := range map[int64]int64{19: 2, 20: 2, 21: 3} {
+		b := bounded{rate{0, 10}, until}
+		if n := b.count(-1, 100); n != want {
+			t.Errorf("until %d: %d times, want %d", until, n, want)
+		}
+		if next := b.next(10); (next == 20) != (want == 3) || next != 20 && next != Never {
+			t.Errorf("until %d: after 10 comes %d", until, next)
+		}
+	}
+	for _, c := range []struct{ zone, expr, after, want string }{
+		{"UTC", "* * * * * *", "9999-12-31T23:59:58Z", "9999-12-31T23:59:59Z"},
+		{"UTC", "* * * * * *", "9999-12-31T23:59:59Z", ""},
+		{"UTC", "0 0 1 6 *", "9999-07-01T00:00:00Z", ""},
+		{"America/New_York", "0 0 1 6 *", "9999-07-01T00:00:00Z", ""},
+	} {
+		after, err := time.Parse(time.RFC3339, c.after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if next := (calendar{mustParse(t, c.expr, c.zone)}).next(after.UnixMilli()); next != Never {
+			got = time.UnixMilli(next).UTC().Format(time.RFC3339)
+		}
+		if got != c.want {
+			t.Errorf("%s in %s: after %s comes %q, want %q", c.expr, c.zone, c.after, got, c.want)
+		}
+	}
+}
+
+// TestFloorDiv: the second of an instant begins before it, also before 1970.
+func TestFloorDiv(t *testing.T) {
+	t.Parallel()
+	for a, want := range map[int64]int64{-1001: -2, -1000: -1, -1: -1, 0: 0, 999: 0, 1000: 1} {
+		if got := floorDiv(a, 1000); got != want {
+			t.Errorf("%d ms are second %d, want %d", a, got, want)
 		}
 	}
 }

@@ -209,12 +209,12 @@ func TestSpans(t *testing.T) {
 		from, upTo := time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), time.Date(2110, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 		for s := z.span(from); s.to < upTo; s = z.following(s) {
 			for _, in := range []int64{max(s.from, from), s.to - 1} {
-				if at := z.span(in); at.to <= in || at.from > in || at.offset != s.offset {
+				if at := z.span(in); at.to != s.to || at.from > in || at.offset != s.offset {
 					t.Fatalf("%s: %s lies in %+v, by which it is not held; the walk is at %+v", name, time.Unix(in, 0).UTC(), at, s)
 				}
 			}
-			if s.to <= s.from {
-				t.Fatalf("%s: %+v has no instant", name, s)
+			if next := z.following(s); s.to <= s.from || next.from != s.to {
+				t.Fatalf("%s: %+v has no instant, or %+v does not follow it", name, s, next)
 			}
 		}
 	}
