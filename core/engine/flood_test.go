@@ -79,12 +79,15 @@ func TestCommandsInAFlood(t *testing.T) {
 // that nothing was done, and the room is another's.
 func TestAnEnqueueThatNobodyTook(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		r := run(t, sim.New(), "w", nothing, func(o *engine.Options) { o.MaxWaiting = 2 })
+		r := run(t, sim.New(), "w", nothing, func(o *engine.Options) { o.MaxWaiting, o.MaxPending = 2, 4 })
 		r.session.SetFaults(sim.Faults{Latency: 300 * time.Millisecond})
 		put := func(key string, limit time.Duration) store.Outcome {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			_, err := r.eng.Enqueue(ctx, aJob(key))
+			if errors.Is(err, engine.ErrBusy) {
+				t.Errorf("%s: %v", key, err) // for those who have gone
+			}
 			return store.OutcomeOf(err)
 		}
 		rides := make(chan store.Outcome)

@@ -409,3 +409,39 @@ func TestNoteIsShortText(t *testing.T) {
 		}
 	}
 }
+
+// TestTheFirstRun: a run is the first one of its job if none was claimed before, not even before a
+// redrive.
+func TestTheFirstRun(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *machineConfig) { c.horizon = 1_000_000 }) // its retry stays in memory
+	id := r.job(1).ID
+	run := func(first bool, attempt int, ends error) {
+		t.Helper()
+		r.tick(1)
+		for _, e := range r.m.take() {
+			if e.kind == effStart {
+				if e.run.First != first || e.run.Attempt != attempt {
+					t.Errorf("run %s: first %v, attempt %d, want %v, %d", e.run.ID, e.run.First, e.run.Attempt, first, attempt)
+				}
+				r.m.finished(id, e.run.ID, ends, r.now, 0)
+			}
+		}
+		r.tick(0)
+		r.m.take()
+		r.pass(100_000)
+	}
+	r.enqueue(1, 0)
+	r.tick(0)
+	run(true, 1, errors.New("once more"))
+	run(false, 2, job.Permanent(errors.New("no")))
+	r.command(doRedrive, id)
+	r.next(0)
+	_, l := r.answers()
+	state, row := r.rowsOf(r.job(1), job.DLQ, r.now.wall)
+	row.Attempt, row.Run = 2, int64(job.NewRunID(3, 2))
+	r.m.found(id, l, &lookup{state: state, row: row}, false)
+	r.tick(0)
+	r.m.take()
+	run(false, 1, nil)
+}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -81,5 +82,18 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestJittered: pauses are up to an eighth longer than asked for, so that contenders part.
+func TestJittered(t *testing.T) {
+	t.Parallel()
+	s := &shard{rnd: rand.New(rand.NewPCG(1, 2))}
+	seen := map[time.Duration]bool{}
+	for range 1000 {
+		seen[s.jittered(80)] = true
+	}
+	if len(seen) != 11 || !seen[80] || !seen[90] {
+		t.Errorf("a pause of 80 takes one of %v", seen)
 	}
 }

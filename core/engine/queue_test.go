@@ -2,8 +2,10 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"testing"
 
+	"fencepost/core/clock"
 	"fencepost/core/job"
 )
 
@@ -125,4 +127,62 @@ func TestALookupGoesWithItsCommand(t *testing.T) {
 	r.m.found(id, again, &lookup{state: state, row: row}, false)
 	r.tick(0)
 	r.wantAnswers("done ")
+}
+
+// someSlots is an executor with so many free slots.
+type someSlots struct {
+	Executor
+	free int
+}
+
+func (s *someSlots) Reserve(n int) int {
+	n = min(n, s.free)
+	s.free -= n
+	return n
+}
+
+func (s *someSlots) Release(n int) { s.free += n }
+
+// TestReserve: who is short of slots leaves one for each other that is, and has the first one when
+// it has waited longest. What nobody took is free again.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	type ask struct{ who, wants, gets int }
+	for name, c := range map[string]struct {
+		free int
+		asks []ask
+		// left are free afterwards, short those who still want some.
+		left  int
+		short []int
+	}{
+		"enough":                         {5, []ask{{0, 2, 2}, {1, 3, 3}}, 0, nil},
+		"more than enough":               {5, []ask{{0, 2, 2}, {1, 2, 2}}, 1, nil},
+		"none":                           {0, []ask{{0, 1, 0}, {1, 2, 0}}, 0, []int{0, 1}},
+		"too few":                        {3, []ask{{0, 5, 3}}, 0, []int{0}},
+		"one is left for another":        {0, []ask{{0, 1, 0}, {9, 0, 3}, {1, 3, 2}}, 1, []int{0, 1}},
+		"the first has the only one":     {0, []ask{{0, 1, 0}, {1, 1, 0}, {9, 0, 1}, {1, 1, 0}, {0, 1, 1}}, 0, []int{1}},
+		"the first leaves what is more":  {0, []ask{{0, 2, 0}, {1, 2, 0}, {9, 0, 2}, {0, 2, 1}, {1, 2, 1}}, 0, []int{0, 1}},
+		"alone it has all":               {0, []ask{{0, 4, 0}, {9, 0, 4}, {0, 4, 4}}, 0, nil},
+		"who wants none gives its place": {0, []ask{{0, 1, 0}, {1, 1, 0}, {0, 0, 0}, {9, 0, 1}, {1, 1, 1}}, 0, nil},
+	} {
+		x := &someSlots{free: c.free}
+		e := &Engine{o: Options{Executor: x, World: World{Clock: clock.Go()}}}
+		owners := []*owner{{}, {}}
+		for n, a := range c.asks {
+			if a.who == 9 {
+				x.free += a.gets // runs have ended
+				continue
+			}
+			if got := e.reserve(owners[a.who], a.wants); got != a.gets {
+				t.Errorf("%s, ask %d: got %d, want %d", name, n, got, a.gets)
+			}
+		}
+		var short []int
+		for _, o := range e.slots.short {
+			short = append(short, slices.Index(owners, o))
+		}
+		if x.free != c.left || !slices.Equal(short, c.short) {
+			t.Errorf("%s: %d are free, %v are short, want %d and %v", name, x.free, short, c.left, c.short)
+		}
+	}
 }

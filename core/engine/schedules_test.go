@@ -318,3 +318,17 @@ func TestReadingSchedules(t *testing.T) {
 		}
 	}
 }
+
+// TestLevels: as soon as so many schedules as make a range deletion were removed between two that
+// are left, their places are deleted as a range.
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	r := newScheduleRig(t, func(c *machineConfig) { c.trimEvery = 3 })
+	for n := range 4 {
+		ops := r.m.levels(&plan{})
+		if (n == 3) != (len(ops) == 2) || len(ops) != 0 && len(ops) != 2 {
+			t.Errorf("after %d were removed: %+v", n, ops)
+		}
+		r.m.schedules.graves.dig(fmt.Sprint(n))
+	}
+}

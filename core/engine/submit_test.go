@@ -166,3 +166,49 @@ func TestInboxInTurn(t *testing.T) {
 		}
 	})
 }
+
+// answers is a store that gives inserts into the inbox these answers, and then no more.
+type answers struct {
+	store.Shards
+	left *[]func(nonce string) (bool, string, error)
+}
+
+func (a answers) InboxPut(_ context.Context, _ store.ShardID, row store.InboxRow, _ int) (bool, string, error) {
+	next := (*a.left)[0]
+	*a.left = (*a.left)[1:]
+	return next(row.Nonce)
+}
+
+// TestInboxOutcomes: an insert that was refused three times has failed, but nobody knows if another
+// copy was not answered. A row that an earlier copy inserted is no duplicate.
+func TestInboxOutcomes(t *testing.T) {
+	t.Parallel()
+	type answer = func(nonce string) (bool, string, error)
+	done := func(string) (bool, string, error) { return true, "", nil }
+	own := func(nonce string) (bool, string, error) { return false, nonce, nil }
+	another := func(string) (bool, string, error) { return false, "x", nil }
+	refused := func(string) (bool, string, error) { return false, "", &store.Error{Outcome: store.Fail} }
+	lost := func(string) (bool, string, error) { return false, "", errors.New("no answer") }
+	for name, c := range map[string]struct {
+		answers   []answer
+		outcome   store.Outcome
+		duplicate bool
+	}{
+		"inserted":                    {[]answer{done}, store.OK, false},
+		"there":                       {[]answer{another}, store.OK, true},
+		"inserted by an earlier copy": {[]answer{lost, own}, store.OK, false},
+		"refused twice":               {[]answer{refused, refused, done}, store.OK, false},
+		"refused":                     {[]answer{refused, refused, refused}, store.Fail, false},
+		"lost once, then refused":     {[]answer{lost, refused, refused, refused}, store.Unknown, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				left := c.answers
+				rec, err := engine.Inbox{Store: answers{left: &left}, Clock: clock.Go()}.Enqueue(t.Context(), aJob("a"), 1)
+				if store.OutcomeOf(err) != c.outcome || rec.Duplicate != c.duplicate || len(left) > 0 {
+					t.Errorf("%+v, %v, and %d answers are left", rec, err, len(left))
+				}
+			})
+		})
+	}
+}

@@ -420,3 +420,18 @@ func TestCommandsOnWhatCannotBeRead(t *testing.T) {
 		r.wantAnswers("dlq ")
 	}
 }
+
+// TestAWaitIsNeverShort: both readings of the clock are cut to the ms, so one more has to pass.
+func TestAWaitIsNeverShort(t *testing.T) {
+	t.Parallel()
+	now := moment{wall: 5000, mono: 100}
+	for wait, rests := range map[int64]int64{0: 0, 1: 2, 500: 501} {
+		w := now.after(wait, 0)
+		for passed, over := range map[int64]bool{rests - 1: false, rests: true} {
+			then := moment{now.wall + passed, now.mono + passed}
+			if got := w.within(then, 0); got != over {
+				t.Errorf("a wait of %d ms is over after %d: %v", wait, passed, got)
+			}
+		}
+	}
+}

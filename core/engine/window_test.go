@@ -72,24 +72,26 @@ func TestMarks(t *testing.T) {
 // TestARangeThatIsBeingReadIsNotWritten: the read mark rises before the page is asked for.
 func TestARangeThatIsBeingReadIsNotWritten(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.m.page(r.now)
-	r.m.loaded(nil, false, r.now)
-	r.enqueue(1, 11_400) // above the mark, not in memory
-	p := r.next(0)
-	r.pass(800)
-	rg, ok := r.m.page(r.now)
-	if !ok || rg.UpTo != 11_800 {
-		t.Fatalf("the next page is %+v, %v", rg, ok)
-	}
-	r.m.loaded(nil, false, r.now) // read before the batch was applied
-	r.m.settled(p)
-	if r.m.jobs[r.job(1).ID] == nil {
-		t.Error("a job whose row fell into the range is not in memory")
-	}
-	r.enqueue(2, 11_500)
-	if at := r.next(0).batch.Ops[1].Row.At; at <= rg.UpTo {
-		t.Errorf("inserted at %d behind the read mark %d", at, rg.UpTo)
+	for _, due := range []int64{11_400, 11_800} {
+		r := newRig(t)
+		r.m.page(r.now)
+		r.m.loaded(nil, false, r.now)
+		r.enqueue(1, due) // above the mark, not in memory
+		p := r.next(0)
+		r.pass(800)
+		rg, ok := r.m.page(r.now)
+		if !ok || rg.UpTo != 11_800 {
+			t.Fatalf("the next page is %+v, %v", rg, ok)
+		}
+		r.m.loaded(nil, false, r.now) // read before the batch was applied
+		r.m.settled(p)
+		if r.m.jobs[r.job(1).ID] == nil {
+			t.Errorf("a job whose row at %d fell into the range is not in memory", due)
+		}
+		r.enqueue(2, 11_500)
+		if at := r.next(0).batch.Ops[1].Row.At; at <= rg.UpTo {
+			t.Errorf("inserted at %d behind the read mark %d", at, rg.UpTo)
+		}
 	}
 }
 
@@ -253,5 +255,49 @@ func TestPauseThatDoesNotHappen(t *testing.T) {
 	r.m.condemn(i, ErrBusy)
 	if e := r.m.take(); len(e) != 1 || e[0].err == nil || i.failed(store.Fail, e[0].err).Error() == "" {
 		t.Errorf("%+v", e)
+	}
+}
+
+// TestEndsLieAboveWhatIsSwept: whatever the wall clock shows, a job that ends is put above the
+// range that is being swept, and above the one that is read for dead letters.
+func TestEndsLieAboveWhatIsSwept(t *testing.T) {
+	t.Parallel()
+	for name, mark := range map[string]func(*machine) *int64{
+		"nothing":                   nil,
+		"the mark of what is gone":  func(m *machine) *int64 { return &m.head.LowEnded },
+		"the range that is swept":   func(m *machine) *int64 { return &m.sweeps.target },
+		"the range of dead letters": func(m *machine) *int64 { return &m.dead.upTo },
+	} {
+		r := newRig(t)
+		want := r.now.wall
+		if mark != nil {
+			*mark(r.m) = r.now.wall
+			want++
+		}
+		r.enqueue(1, 0)
+		r.tick(1)
+		r.tick(1)
+		id := r.job(1).ID
+		r.m.finished(id, r.m.jobs[id].run, job.Permanent(ErrBusy), r.now, 0)
+		ops := r.tick(0).batch.Ops
+		for _, op := range ops {
+			if op.Row.Kind == store.KindDLQ && op.Row.At != want || op.Row.Kind == store.KindJob && op.Row.Place != want {
+				t.Errorf("%s at %d: put at %+v", name, r.now.wall, op.Row)
+			}
+		}
+	}
+}
+
+// TestPileUp: how many deleted rows make a pile, by the jobs in memory.
+func TestPileUp(t *testing.T) {
+	t.Parallel()
+	for jobs, want := range map[int]int{0: 10, 5: 10, 6: 12, 499: 998, 500: 1000, 501: 1000} {
+		r := newRig(t, func(c *machineConfig) { c.trimEvery = 2 })
+		for n := range jobs {
+			r.m.jobs[r.job(n).ID] = &entry{}
+		}
+		if got := r.m.pileUp(); got != want {
+			t.Errorf("with %d jobs it is %d, want %d", jobs, got, want)
+		}
 	}
 }

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"fencepost/core/clock"
+)
+
+// standing is a clock that does not go on.
+type standing struct {
+	clock.Clock
+	now time.Duration
+}
+
+func (s standing) Now() time.Duration { return s.now }
+
+// TestNextWake: an owner looks again when there is something to do: when trust ends, a beat is due, a
+// job or a schedule, when slots may be free, when the inbox is to be read, when the drain is over.
+func TestNextWake(t *testing.T) {
+	t.Parallel()
+	const second = time.Second
+	job := func(r *machineRig) { // due in half a second
+		r.enqueue(1, 10_500)
+		r.tick(0)
+		r.m.waiting.due(r.now)
+	}
+	for name, c := range map[string]struct {
+		change func(*owner, *machineRig)
+		want   time.Duration
+	}{
+		"a beat":                         {func(*owner, *machineRig) {}, 79 * second},
+		"the end of trust":               {func(o *owner, _ *machineRig) { o.trustUntil.Store(int64(75 * second)) }, 75 * second},
+		"a job":                          {func(_ *owner, r *machineRig) { job(r) }, 70*second + 500*time.Millisecond},
+		"a job that should have run":     {func(_ *owner, r *machineRig) { job(r); r.now.wall += 900 }, 70*second + time.Millisecond},
+		"a job, but it stops":            {func(o *owner, r *machineRig) { job(r); o.stopping = true }, 79 * second},
+		"slots":                          {func(o *owner, _ *machineRig) { o.short, o.shortAt = true, 70*second }, 70*second + slotPoll},
+		"a schedule":                     {func(_ *owner, r *machineRig) { r.put(r.every("s")) }, 71 * second},
+		"a schedule that is due":         {func(_ *owner, r *machineRig) { r.put(r.every("s")); r.now.wall += 9000 }, 70*second + time.Millisecond},
+		"a schedule, but memory is full": {func(o *owner, r *machineRig) { r.put(r.every("s")); o.e.o.MaxPending = 0 }, 70*second + slotPoll},
+		"a schedule, but it stops":       {func(o *owner, r *machineRig) { r.put(r.every("s")); o.stopping = true }, 79 * second},
+		"no schedule, memory is full":    {func(o *owner, _ *machineRig) { o.e.o.MaxPending = 0 }, 79 * second},
+		"the inbox":                      {func(o *owner, _ *machineRig) { o.inbox.next = 72 * second }, 72 * second},
+		"the inbox, which is being read": {func(o *owner, _ *machineRig) { o.inbox.next, o.inbox.loading = 72*second, true }, 79 * second},
+		"the inbox, but it stops":        {func(o *owner, _ *machineRig) { o.inbox.next, o.stopping = 72*second, true }, 79 * second},
+		"the drain":                      {func(o *owner, _ *machineRig) { o.stopping, o.drained = true, 74*second }, 74 * second},
+		"the drain is over":              {func(o *owner, _ *machineRig) { o.stopping, o.drained = true, 69*second }, 79 * second},
+		"a batch is on its way": {func(o *owner, r *machineRig) {
+			job(r)
+			o.flight, o.short, o.shortAt = &flight{plan: &plan{}}, true, 70*second
+		}, 100 * second},
+	} {
+		r := newScheduleRig(t)
+		o := &owner{m: r.m, lastSend: 69 * second, inbox: inboxState{next: 200 * second}}
+		o.e = &Engine{o: Options{Ownership: Ownership{TTL: 30 * second}, Limits: Limits{MaxPending: 100},
+			World: World{Clock: standing{now: 70 * second}, Wall: func() time.Time { return time.UnixMilli(r.now.wall) }}}}
+		o.trustUntil.Store(int64(100 * second))
+		c.change(o, r)
+		if got := o.nextWake(); got != c.want {
+			t.Errorf("%s: at %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestWaiter: a caller is told once, unless he has gone before what he asked for was taken; then
+// his room is another's.
+func TestWaiter(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		do   func(w *waiter)
+		goes bool // he may go then, and knows that nothing was done
+	}{
+		"waits":              {func(*waiter) {}, true},
+		"rides":              {func(w *waiter) { w.rides() }, false},
+		"rides twice":        {func(w *waiter) { w.rides(); w.rides() }, false},
+		"waits again":        {func(w *waiter) { w.rides(); w.waits() }, true},
+		"was told":           {func(w *waiter) { w.tell(ack{}) }, false},
+		"was told and rides": {func(w *waiter) { w.tell(ack{}); w.rides() }, false},
+	} {
+		o := &owner{}
+		o.callers.Store(1)
+		w := newWaiter()
+		w.budget = &o.callers
+		c.do(w)
+		if got := w.goes(); got != c.goes || w.gone() != c.goes {
+			t.Errorf("who %s goes: %v, is gone: %v", name, got, w.gone())
+		}
+		if c.goes && w.rides() {
+			t.Errorf("who %s and goes still rides", name)
+		}
+		if len(w.done) == 0 {
+			w.tell(ack{})
+		}
+		if told := len(w.done) == 1; told == c.goes || o.callers.Load() != 0 {
+			t.Errorf("who %s: told %v, there is room for %d less", name, told, o.callers.Load())
+		}
+	}
+	var nobody *waiter
+	nobody.waits()
+	nobody.tell(ack{})
+	if !nobody.rides() || nobody.gone() {
+		t.Error("what nobody waits for does not ride")
+	}
+}
