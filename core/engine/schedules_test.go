@@ -323,12 +323,14 @@ func TestReadingSchedules(t *testing.T) {
 // are left, their places are deleted as a range.
 func TestLevels(t *testing.T) {
 	t.Parallel()
-	r := newScheduleRig(t, func(c *machineConfig) { c.trimEvery = 3 })
-	for n := range 4 {
-		ops := r.m.levels(&plan{})
-		if (n == 3) != (len(ops) == 2) || len(ops) != 0 && len(ops) != 2 {
-			t.Errorf("after %d were removed: %+v", n, ops)
+	for _, every := range []int{1, 3} {
+		r := newScheduleRig(t, func(c *machineConfig) { c.trimEvery = every })
+		for n := range every + 1 {
+			ops := r.m.levels(&plan{})
+			if (n == every) != (len(ops) == 2) || len(ops) != 0 && len(ops) != 2 {
+				t.Errorf("after %d were removed, of %d: %+v", n, every, ops)
+			}
+			r.m.schedules.graves.dig(fmt.Sprint(n))
 		}
-		r.m.schedules.graves.dig(fmt.Sprint(n))
 	}
 }
