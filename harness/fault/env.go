@@ -25,6 +25,8 @@ type Env struct {
 	Sink Service
 	// Rival opens sessions of somebody else in the sink's database; nil: it is in none.
 	Rival func(ctx context.Context) (sinks.Rival, error)
+	// Admin opens sessions of that database's administrator; nil as Rival.
+	Admin func(ctx context.Context) (sinks.Admin, error)
 	// Proxy is before a sink that is reached by HTTP, if a fault of the plan needs it.
 	Proxy *gateway.Gateway
 	// TLS is the configuration of a connection to the node with this IP; nil, or a nil

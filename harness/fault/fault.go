@@ -34,6 +34,8 @@ type Spec struct {
 	RatePPM int64         `yaml:"rate_ppm,omitempty"`
 	Zone    string        `yaml:"zone,omitempty"`
 	Change  int64         `yaml:"change,omitempty"`
+	// Isolation is a level's name in SQL, in lower case.
+	Isolation string `yaml:"isolation,omitempty"`
 	// Seed of what the fault draws itself; the plan sets it.
 	Seed uint64 `yaml:"seed,omitempty"`
 }
@@ -169,6 +171,8 @@ var Params = []Param{
 		func(s Spec) string { return text("zone %s", s.Zone) }},
 	{"change", "which of the zone's next changes; default 1",
 		func(s Spec) string { return text("change %d", s.Change) }},
+	{"isolation", "the isolation level of transactions that name none: repeatable read or serializable",
+		func(s Spec) string { return text("isolation %s", s.Isolation) }},
 	{"rate_ppm", "by how many millionths a lease clock runs too fast; it may be negative",
 		func(s Spec) string { return text("rate %+d ppm", s.RatePPM) }},
 }

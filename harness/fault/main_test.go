@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 	if addr := os.Getenv(serviceEnv); addr != "" {
 		os.Exit(testService(addr))
 	}
+	rowsPatience = 200 * time.Millisecond // what tests wait for is there at once or never
 	goleak.VerifyTestMain(m)
 }
 

@@ -55,7 +55,7 @@ func (sinkRowLocks) Inject(ctx context.Context, env *Env, _ []string) (Active, e
 
 // rowsPatience is for how long rows that workers use may look locked by them, and for how long a
 // worker may take to come to one.
-const rowsPatience = 3 * time.Second
+var rowsPatience = 3 * time.Second
 
 // free looks until the rows are free: workers lock them too, for the time of a transaction.
 func free(ctx context.Context, r sinks.Rival) (held bool, err error) {

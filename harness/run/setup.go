@@ -267,6 +267,9 @@ func (r *runner) startSink(ctx context.Context) error {
 	if kind.Rival != nil {
 		r.env.Rival = func(ctx context.Context) (sinks.Rival, error) { return kind.Rival(ctx, r.sink.at) }
 	}
+	if kind.Admin != nil {
+		r.env.Admin = func(ctx context.Context) (sinks.Admin, error) { return kind.Admin(ctx, r.sink.service) }
+	}
 	if r.sink.client, err = kind.Open(ctx, r.sink.at); err != nil {
 		return fmt.Errorf("connect to the sink %s: %w", kind.Name, err)
 	}

@@ -42,6 +42,9 @@
 //
 // A connection pooler must be in session mode. In transaction mode (PgBouncer) it is not
 // supported: statements are prepared in a session, and nobody has tested it. The
-// isolation level is READ COMMITTED: what the caller's function reads for its decisions
-// it locks itself.
+// isolation level is READ COMMITTED, whatever the database's default is: what the
+// caller's function reads for its decisions it locks itself. A transaction sets its own
+// statement_timeout, lock_timeout and idle_in_transaction_session_timeout too. A default
+// statement_timeout still holds for reads, and where a statement is prepared: what the
+// server ends for it is sent again until the caller's context ends.
 package postgressink

@@ -49,7 +49,8 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	if missing := (*SchemaError)(nil); !errors.As(err, &missing) || missing.Found != 0 {
 		return fmt.Errorf("sink: look at the tables: %w", err)
 	}
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+	// What another one has committed while this one waited for the lock is seen at this level only.
+	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(migrateLock)); err != nil {
 			return err
 		}

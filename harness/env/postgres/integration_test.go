@@ -17,7 +17,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -164,10 +163,7 @@ const short = 3 * time.Second
 // standbys sets who must have a commit before it is acknowledged, and waits until that holds.
 func (w *world) standbys(names string) {
 	w.Helper()
-	// As the server's administrator would: the role that programs log in as may not.
-	conf := filepath.Join(w.server.Dir, dataName, "postgresql.auto.conf")
-	w.must(os.WriteFile(conf, []byte("synchronous_standby_names = '"+names+"'\n"), 0o600))
-	w.must(syscall.Kill(w.server.PID(), syscall.SIGHUP))
+	w.must(Configure(w.server.Service, "synchronous_standby_names", names))
 	for {
 		ctx, cancel := context.WithTimeout(w.ctx(), short/10)
 		_, err := w.direct.Exec(ctx, `SELECT pg_logical_emit_message(true, 'probe', '')`)

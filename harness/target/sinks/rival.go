@@ -33,8 +33,13 @@ type rivalPostgres struct {
 // rivalOfPostgres opens both sessions, past all links.
 func rivalOfPostgres(ctx context.Context, at Place) (_ Rival, err error) {
 	r := &rivalPostgres{}
+	cfg, err := pgx.ParseConfig(postgres.ConnString(at.Addr, at.Secret))
+	if err != nil {
+		return nil, err
+	}
+	cfg.RuntimeParams["default_transaction_isolation"] = "read committed" // whatever others get by default
 	for _, c := range []**pgx.Conn{&r.holder, &r.observer} {
-		if *c, err = pgx.Connect(ctx, postgres.ConnString(at.Addr, at.Secret)); err != nil {
+		if *c, err = pgx.ConnectConfig(ctx, cfg); err != nil {
 			r.Close()
 			return nil, fmt.Errorf("a rival session: %w", err)
 		}

@@ -42,6 +42,8 @@ type Kind struct {
 	Open func(ctx context.Context, at Place) (Client, error)
 	// Rival opens sessions of somebody else in the sink's database; nil: it is in none.
 	Rival func(ctx context.Context, at Place) (Rival, error)
+	// Admin opens sessions of the database's administrator; nil as Rival.
+	Admin func(ctx context.Context, s *osproc.Service) (Admin, error)
 	// Answer is what a worker asked the service and was answered, as a note, from what its link
 	// carried; false for what is neither. Nil: links to this sink are not read.
 	Answer func(worker string, x httptap.Exchange) (history.Event, bool)
@@ -93,8 +95,8 @@ var kinds = []Kind{
 	{
 		Name: Postgres, Start: startPostgres, Greeting: postgresGreeting, Open: openPostgres,
 		About: "rows of a PostgreSQL database, by one transaction per decision; a separate server",
-		Rival: rivalOfPostgres,
-		Find:  findPostgres, Remedy: "install PostgreSQL, or run scripts/fetch-postgres",
+		Rival: rivalOfPostgres, Admin: adminOfPostgres,
+		Find: findPostgres, Remedy: "install PostgreSQL, or run scripts/fetch-postgres",
 	},
 }
 

@@ -61,6 +61,18 @@ var sinkVariants = []System{
 		Red:   &Red{Scenario: "sink-row-locks", Contention: "medium", Properties: []string{"P4"}, Mechanism: "acknowledged-before-done"},
 	},
 	{
+		Name: "sink-cancelled-is-done", Chapter: inSinks, Sink: "postgres",
+		About: "an effect whose statement the server ended as it took too long (57014) is taken for done: it ran",
+		Seen:  "a timeout that is logged and swallowed; a batch that goes on after \"canceling statement\"",
+		Red:   &Red{Scenario: "sink-statement-timeout", Contention: "medium", Properties: []string{"P4"}, Mechanism: "acknowledged-before-done"},
+	},
+	{
+		Name: "sink-conflict-is-done", Chapter: inSinks, Sink: "postgres",
+		About: "an effect whose row has changed since its transaction began (40001) is taken for done: somebody has written it",
+		Seen:  "serialization failures handled like violated unique keys",
+		Red:   &Red{Scenario: "sink-isolation", Contention: "medium", Properties: []string{"P4"}, Mechanism: "acknowledged-before-done"},
+	},
+	{
 		Name: "sink-check-then-write", Chapter: inSinks,
 		About: "the sink compares the token with what the holder read before, and then writes without a condition",
 		Seen:  "SELECT, compare, UPDATE",

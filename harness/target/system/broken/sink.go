@@ -2,16 +2,12 @@ package broken
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"fencepost/core/sink"
 	"fencepost/core/store"
-	"fencepost/harness/target/sinks"
 	"fencepost/harness/target/system/unfenced"
 	"fencepost/harness/target/workload"
 )
@@ -22,7 +18,6 @@ func init() {
 	plant("sink-check-then-write", only(workload.Hooks{Sink: sinkCheckThenWrite}))
 	plant("sink-token-in-memory", only(workload.Hooks{Sink: sinkTokenInMemory}))
 	plant("effect-key-per-send", only(workload.Hooks{Sink: keyPerSend}))
-	plant("sink-locked-is-done", only(workload.Hooks{Sink: lockedIsDone}))
 	plant("no-raise", noRaise)
 	plant("harness-ledger-reset", only(workload.Hooks{Sink: ledgerReset}))
 }
@@ -215,29 +210,4 @@ func (s *resetSink) Accept(ctx context.Context, resource, issuer string, token i
 		err = s.past.Empty(ctx, resource)
 	}
 	return a, err
-}
-
-// lockedIsDone asks whether the row is locked before it writes: then somebody is writing the
-// effect already, it thinks.
-func lockedIsDone(_ workload.Config, past unfenced.Writer, inner sink.Sink) sink.Sink {
-	db, ok := past.(interface{ Pool() *pgxpool.Pool })
-	if !ok {
-		panic(fmt.Sprintf("broken: this variant is one of the sink %s, not of a %T", sinks.Postgres, past))
-	}
-	return &skippingSink{readingSink{uncheckedSink: uncheckedSink{inner, past}}, db.Pool()}
-}
-
-type skippingSink struct {
-	readingSink
-	pool *pgxpool.Pool
-}
-
-const isFree = `SELECT 1 FROM fencepost_sink WHERE resource = $1 FOR UPDATE SKIP LOCKED`
-
-func (s *skippingSink) Accept(ctx context.Context, resource, issuer string, token int64, e sink.Effect) (sink.Answer, error) {
-	st, known := s.seen.get(resource)
-	if tag, err := s.pool.Exec(ctx, isFree, resource); known && err == nil && tag.RowsAffected() == 0 && st.Seq > 0 {
-		return sink.Answer{Result: sink.Applied, FirstToken: token, Seen: max(st.Seen, token)}, nil
-	}
-	return s.Sink.Accept(ctx, resource, issuer, token, e)
 }
