@@ -74,16 +74,19 @@ func TestEvidencePageHasPoints(t *testing.T) {
 	path, err := WriteEvidence(filepath.Join(t.TempDir(), "locks.jsonl"), all, "")
 	must(t, err)
 	var missed []string
-	rows := 0
+	rows, red := 0, 0
 	readPage(t, path).each("", func(n *html.Node) {
 		switch {
 		case n.Data == "td" && strings.Contains(attrOf(n, "class"), "missed"):
 			missed = append(missed, n.FirstChild.Data)
 		case n.Data == "tr" && n.Parent.Data == "tbody" && attrOf(n.Parent.Parent, "class") == "points":
 			rows++
+			if attrOf(n, "class") == "p-fail" {
+				red++
+			}
 		}
 	})
-	if rows != len(control.Points) || !slices.Equal(missed, []string{"0 of 4", "0 of 2"}) {
-		t.Errorf("%d rows, missed %q", rows, missed)
+	if rows != len(control.Points) || red != 2 || !slices.Equal(missed, []string{"0 of 4", "0 of 2"}) {
+		t.Errorf("%d rows, %d of them red, missed %q", rows, red, missed)
 	}
 }
