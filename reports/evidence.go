@@ -40,6 +40,7 @@ type evidencePage struct {
 	Older              []olderRow
 	Numbers            []numbersRow
 	Points             []pointsRow
+	Reached            *PointTable // nil if no fault waits for a point
 	Commits            []string
 	Facts              []fact
 	Versions, Machines []fact
@@ -121,6 +122,9 @@ func newEvidencePage(set string, all []evidence.Result, tree string) *evidencePa
 		if r.Verdict != checker.Pass {
 			p.Red = append(p.Red, redOf(r, all[i+1:]))
 		}
+	}
+	if reached := NewPointTable(all); len(reached.Faults) > 0 {
+		p.Reached = &reached
 	}
 	p.Facts = t.facts()
 	p.Versions, p.Machines = commonFacts(all)

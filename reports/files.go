@@ -42,6 +42,8 @@ type Report struct {
 	Latencies measure.Latencies `json:"latencies"`
 	Faults    []ReportFault     `json:"faults"`
 	Takeovers []ReportTakeover  `json:"takeovers"`
+	// Points are those that faults waited for.
+	Points []measure.Reach `json:"points,omitempty"`
 	// Explanation is why the run is not PASS; nil if there is nothing to explain.
 	Explanation *checker.Explanation `json:"explanation,omitempty"`
 }
@@ -79,7 +81,7 @@ func (r *run) report() Report {
 	a := r.Analysis
 	out := Report{
 		Version: 1, Info: r.Info, Verdict: r.Word(), Counts: r.counts(), Problems: r.Problems, Latencies: a.Latencies,
-		Faults: []ReportFault{}, Takeovers: []ReportTakeover{}, Explanation: r.explanation,
+		Faults: []ReportFault{}, Takeovers: []ReportTakeover{}, Explanation: r.explanation, Points: a.Points,
 	}
 	if out.Latencies == nil {
 		out.Latencies = measure.Latencies{}

@@ -153,6 +153,7 @@ func (rep Report) AddTo(r *evidence.Result) {
 			r.Orphan = max(r.Orphan, t.IdleMS/t.TTLMS)
 		}
 	}
+	r.Points = rep.Points
 	if before, during, ok := rep.Latencies.Headline(); ok && r.Check.Cold == "" {
 		r.P99Before, r.P99During = before.P99, during.P99
 	}

@@ -21,7 +21,7 @@ func newRunsCmd() *cobra.Command {
 	var runs string
 	cmd := &cobra.Command{
 		Use:   "runs",
-		Short: "List or delete the directories of runs",
+		Short: "List or delete the directories of runs, or sum up the points that they reached",
 	}
 	cmd.PersistentFlags().StringVar(&runs, "runs", "runs", "directory of the runs' directories")
 	cmd.AddCommand(&cobra.Command{
@@ -34,7 +34,7 @@ func newRunsCmd() *cobra.Command {
 			}
 			return listRuns(cmd.OutOrStdout(), runs)
 		},
-	}, newPruneCmd(&runs))
+	}, newPruneCmd(&runs), newPointsCmd(&runs))
 	return cmd
 }
 

@@ -75,25 +75,7 @@ func keepConsole(dir string, console *bytes.Buffer) error {
 func (r runner) runAt(s *site, out *output) func(context.Context, evidence.Job) (evidence.Result, error) {
 	return func(ctx context.Context, j evidence.Job) (evidence.Result, error) {
 		var res evidence.Result
-		sys, err := system.Find(j.System)
-		if err != nil {
-			return res, err
-		}
-		spec, err := scenario.Load(j.Scenario)
-		if err != nil {
-			return res, err
-		}
-		if spec, err = plan.Choose(spec, j.Seed, "", sys); err != nil {
-			return res, err
-		}
-		override := scenario.Overrides{Contention: j.Contention, Sink: j.Sink}
-		if j.Contention == noContention {
-			override.Contention = ""
-		}
-		if err := spec.Apply(override); err != nil {
-			return res, fmt.Errorf("%s: %w", j.Scenario, err)
-		}
-		drawn, err := plan.New(*spec, j.Seed, sys.Name)
+		sys, spec, drawn, err := planOf(j)
 		if err != nil {
 			return res, err
 		}
@@ -123,6 +105,29 @@ func (r runner) runAt(s *site, out *output) func(context.Context, evidence.Job) 
 		res.Verdict, res.Check = verdict.Verdict, evidence.Condense(*verdict)
 		return res, measured(dir, &res)
 	}
+}
+
+// planOf makes a job's plan, with the system that it is for.
+func planOf(j evidence.Job) (sys system.System, spec *scenario.Spec, drawn *plan.Plan, err error) {
+	if sys, err = system.Find(j.System); err != nil {
+		return
+	}
+	if spec, err = scenario.Load(j.Scenario); err != nil {
+		return
+	}
+	if spec, err = plan.Choose(spec, j.Seed, "", sys); err != nil {
+		return
+	}
+	override := scenario.Overrides{Contention: j.Contention, Sink: j.Sink}
+	if j.Contention == noContention {
+		override.Contention = ""
+	}
+	if err = spec.Apply(override); err != nil {
+		err = fmt.Errorf("%s: %w", j.Scenario, err)
+		return
+	}
+	drawn, err = plan.New(*spec, j.Seed, sys.Name)
+	return
 }
 
 // measured adds what the run's report and history say. A run without a report
@@ -174,10 +179,6 @@ func writeEvidencePage(store *evidence.Store, tree string) (string, error) {
 	if err != nil || len(all) == 0 {
 		return "", err
 	}
-	for i, r := range all { // what a scenario is about is not stored with each run
-		if s, err := scenario.Load(r.Job.Scenario); err == nil {
-			all[i].Info.About = s.About
-		}
-	}
+	withPlans(all)
 	return reports.WriteEvidence(store.File(), all, tree)
 }

@@ -88,7 +88,7 @@ func (r *runner) runStep(ctx context.Context, st *plan.Step, start time.Time, de
 
 // injectOnce is one injection: wait for the trigger, inject, let go, wait, probe, heal.
 func (r *runner) injectOnce(ctx context.Context, st *plan.Step, f fault.Fault, id string, targets []string, deadline time.Duration) error {
-	hit, err := r.awaitTrigger(ctx, st, deadline)
+	hit, err := r.awaitTrigger(ctx, st, id, deadline)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (r *runner) injectOnce(ctx context.Context, st *plan.Step, f fault.Fault, i
 	var next *fleet.Hit
 	var late error
 	if waitErr == nil && st.Until != nil {
-		next, late = r.awaitOther(ctx, st, hit, targets, deadline)
+		next, late = r.awaitOther(ctx, st, id, hit, targets, deadline)
 	}
 	if waitErr == nil && st.On == nil && len(r.plan.Steps) == 1 && !st.InTurn {
 		// The phase's cycles are meant to happen under the fault.
@@ -217,7 +217,7 @@ func (r *runner) heal(a fault.Active, note history.Fault) error {
 }
 
 // awaitTrigger arms the step's point and waits for the hit; nil for a step at an instant.
-func (r *runner) awaitTrigger(ctx context.Context, st *plan.Step, deadline time.Duration) (*fleet.Hit, error) {
+func (r *runner) awaitTrigger(ctx context.Context, st *plan.Step, id string, deadline time.Duration) (*fleet.Hit, error) {
 	if st.On == nil {
 		return nil, nil
 	}
@@ -225,7 +225,7 @@ func (r *runner) awaitTrigger(ctx context.Context, st *plan.Step, deadline time.
 	if st.On.Worker != fault.WorkerAtPoint {
 		workers = []string{st.On.Worker}
 	}
-	hit, err := r.awaitHit(ctx, st.On.Point, "", deadline, workers)
+	hit, err := r.awaitHit(ctx, history.Armed{Fault: id, Name: st.Fault}, st.On.Point, "", deadline, workers)
 	if errors.Is(err, errNotTriggered) {
 		err = fmt.Errorf("%w in %s", err, st.On.Worker)
 	}
@@ -237,35 +237,43 @@ var errNobodyElse = errors.New("nobody else came so far")
 
 // awaitOther waits until a client of a worker that is no target stands at the step's second
 // point, at the lock or resource where the first was.
-func (r *runner) awaitOther(ctx context.Context, st *plan.Step, first *fleet.Hit, targets []string, deadline time.Duration) (*fleet.Hit, error) {
+func (r *runner) awaitOther(ctx context.Context, st *plan.Step, id string, first *fleet.Hit, targets []string, deadline time.Duration) (*fleet.Hit, error) {
 	var others []string
 	for _, w := range r.env.Fleet.Workers() {
 		if !slices.Contains(targets, w.Name()) {
 			others = append(others, w.Name())
 		}
 	}
-	hit, err := r.awaitHit(ctx, st.Until.Point, first.Key, deadline, others)
+	armed := history.Armed{Fault: id, Name: st.Fault, Ends: true}
+	hit, err := r.awaitHit(ctx, armed, st.Until.Point, first.Key, deadline, others)
 	if errors.Is(err, errNotTriggered) {
 		err = fmt.Errorf("%w within %s: %s at %s", errNobodyElse, deadline, st.Until.Point, first.Key)
 	}
 	return hit, err
 }
 
-// awaitHit arms a point, at a key ("": any) in workers (none: all), and waits for the hit.
-func (r *runner) awaitHit(ctx context.Context, p control.Point, key string, deadline time.Duration, workers []string) (*fleet.Hit, error) {
+// awaitHit arms a point, at a key ("": any) in workers (none: all), waits for the hit, and records
+// what came of it.
+func (r *runner) awaitHit(ctx context.Context, armed history.Armed, p control.Point, key string, deadline time.Duration, workers []string) (*fleet.Hit, error) {
+	armed.Since = history.Now()
 	hits, cancel, err := r.env.Fleet.Arm(p, key, workers...)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
+	note := history.Event{Op: history.NoteArm, Details: &history.Details{Point: string(p), Armed: &armed}}
 	timer := time.NewTimer(deadline)
 	defer timer.Stop()
 	select {
 	case hit := <-hits:
+		note.Key, armed.Proc = hit.Key, hit.Proc
+		r.note(note)
 		return &hit, nil
 	case <-timer.C:
+		r.note(note)
 		return nil, fmt.Errorf("%w within %s: %s", errNotTriggered, deadline, p)
 	case <-ctx.Done():
+		r.note(note)
 		return nil, ctx.Err()
 	}
 }

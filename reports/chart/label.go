@@ -151,6 +151,10 @@ func noteText(e history.Event) string {
 		if a := e.Asked(); a != nil {
 			return fmt.Sprintf("%s of %s: %s", a.Op, a.Worker, cmp.Or(e.Result, e.Error, "answered"))
 		}
+	case history.NoteArm:
+		if a := e.Armed(); a != nil {
+			return fmt.Sprintf("%s waited for %s: %s", a.Fault, e.Point(), cmp.Or(a.Proc, "nobody came"))
+		}
 	case history.NoteHit:
 		if h := e.Hit(); h != nil {
 			return fmt.Sprintf("%s at %s", h.Proc, e.Point())

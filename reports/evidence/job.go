@@ -15,6 +15,7 @@ import (
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/record/verdict"
 	"fencepost/internal/choice"
+	"fencepost/reports/measure"
 )
 
 // Job is one run to do.
@@ -130,6 +131,9 @@ type Result struct {
 	Check *checker.Result `json:"check,omitempty"`
 	// Sometimes are the points that the scenario expects now and then.
 	Sometimes []string `json:"sometimes,omitempty"`
+	// Points are those that faults waited for, with what became of the operations there; nil
+	// in results that are older than them.
+	Points []measure.Reach `json:"points,omitempty"`
 	// Orphan is the longest time that a lock taken over had been without a sign
 	// of life of its holder, in lease times (ttl).
 	Orphan float64 `json:"orphan_ttl,omitempty"`
@@ -148,6 +152,8 @@ type Result struct {
 	// Dir is the run's directory; of a PASS it is removed when the result and the archive
 	// are stored.
 	Dir string `json:"-"`
+	// Meant are the points for which the faults of its plan wait, each armed as often.
+	Meant []measure.Reach `json:"-"`
 }
 
 // Detection is counted from the begin of the run's load.

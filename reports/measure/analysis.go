@@ -25,6 +25,8 @@ type Analysis struct {
 	Takeovers  []Takeover
 	Owners     []Grant // of shards, in the same order
 
+	Points []Reach // by point and fault
+
 	byID map[opRef]int
 }
 
@@ -45,6 +47,7 @@ func Analyze(h *history.History) (*Analysis, error) {
 		in := &a.Ops[i].Invoke
 		a.byID[opRef{history.Life(in.Proc), in.ID}] = i
 	}
+	a.Points = Reaches(h, a.Ops)
 	var err error
 	if a.Latencies, err = a.latencies(h.JobSpans()); err != nil {
 		return nil, err

@@ -59,6 +59,8 @@ type Details struct {
 	Asked *Asked `json:"asked,omitempty"`
 	// who stood there
 	Hit *Hit `json:"hit,omitempty"`
+	// who waited for whom
+	Armed *Armed `json:"armed,omitempty"`
 	// what is expected
 	Expect *Expect `json:"expect,omitempty"`
 	// the shape
@@ -91,6 +93,7 @@ func (e *Event) Fault() *Fault           { return e.details().Fault }
 func (e *Event) Ledger() *LedgerEntry    { return e.details().Ledger }
 func (e *Event) Asked() *Asked           { return e.details().Asked }
 func (e *Event) Hit() *Hit               { return e.details().Hit }
+func (e *Event) Armed() *Armed           { return e.details().Armed }
 func (e *Event) Expect() *Expect         { return e.details().Expect }
 func (e *Event) Statement() *Statement   { return e.details().Statement }
 func (e *Event) Clock() *Clock           { return e.details().Clock }

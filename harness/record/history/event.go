@@ -88,6 +88,7 @@ const (
 	NoteSerial    Op = "serial-read" // a read in consensus that a link carried: Key (whose), SerialRead
 	NoteAnswer    Op = "answer"      // what the sink answered a worker, as the harness read it: Key, Asked, and what a raise, get or effect has
 	NoteHit       Op = "hit"         // a client stood at an armed point before a request: Point, Key (the lock), Hit; TS is when it asked
+	NoteArm       Op = "arm"         // a point that a fault waited for: Point, Armed and, of a client that came, Key; TS is when it came, or the wait ended
 	NoteWitness   Op = "witness"     // Key is what the harness itself reads on the links from here on; with Error, what of it cannot be read
 	NoteCrash     Op = "crash"       // a process was killed: Error says by what
 	NoteExit      Op = "exit"        // a process ended of itself
@@ -269,6 +270,20 @@ type Hit struct {
 	Go int64 `json:"go,omitempty" is:"instant"`
 	// when the request first came to a link of its worker; absent: it never did
 	Sent int64 `json:"sent,omitempty" is:"instant"`
+}
+
+// Armed is a point that a fault waited for, in every process that could get there.
+type Armed struct {
+	// the injection: f1
+	Fault string `json:"fault" is:"name"`
+	// its fault
+	Name string `json:"name" is:"name"`
+	// when it began to wait
+	Since int64 `json:"since" is:"instant"`
+	// the client that came, and stood there until it was let go; absent: none came in time
+	Proc string `json:"proc,omitempty" is:"name"`
+	// the fault was in force already, and lasted until somebody came
+	Ends bool `json:"ends,omitempty"`
 }
 
 // Statement is the shape of one database statement, for linting.

@@ -129,6 +129,10 @@ var forms = []form{
 		means: "a client of a program of your own stood at a point before a request about a lock (key), for which a fault waited; ts " +
 			"is when it asked",
 		note: "key point hit"},
+	{op: NoteArm, by: harnessOnly,
+		means: "a fault waited for a client to come to a point; ts is when one came (key is the lock, shard, job or resource), or when " +
+			"the wait was over",
+		note: "point armed [key]"},
 	{op: NoteWitness, by: harnessOnly,
 		means: "what the harness itself reads on the links from here on (key): statements or answers; with error, what of it cannot " +
 			"be read, and why",

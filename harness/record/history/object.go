@@ -290,6 +290,7 @@ var objects = compile(
 		means: "what must get done while a fault is in force, by those who can reach a quorum then (P11)"},
 	&object{of: Asked{}, name: "asked", means: "what a worker's link carried to the sink"},
 	&object{of: Hit{}, name: "hit", means: "a client at a point that a fault waited for, and the request that the point is before"},
+	&object{of: Armed{}, name: "armed", means: "a point that a fault waited for"},
 	&object{of: Statement{}, name: "statement", means: "the shape of a database statement"},
 	&object{of: SerialRead{}, name: "serial_read", means: "a read in consensus that a link carried"},
 	&object{of: Expect{}, name: "expect", means: "what the run must contain to count as a test"},

@@ -163,6 +163,7 @@ func TestRefuses(t *testing.T) {
 		"answer to nobody":          harness + `answer","key":"r","result":"applied"}`,
 		"answer to a lock call":     harness + `answer","key":"r","asked":{"op":"lock","worker":"w1","sent":1}}`,
 		"hit by nobody":             harness + `hit","key":"l","point":"effect-sent","hit":{"id":1}}`,
+		"arm for no fault":          harness + `arm","point":"effect-sent","armed":{"since":1}}`,
 		"witness of nothing":        harness + `witness"}`,
 		"phase without its name":    harness + `phase"}`,
 		"fault without action":      harness + `fault","fault":{"id":"f1","name":"kill"}}`,
