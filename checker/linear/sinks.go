@@ -68,10 +68,8 @@ func (s *sinkStep) step(st sinkState) (bool, sinkState) {
 		if s.token < st.seen || s.token > st.seen && s.seq != 0 && s.seq <= st.seq {
 			return false, st
 		}
-		if s.token > st.seen && s.seq != 0 {
-			st.seq = s.seq
-		}
-		st.seen = s.token
+		// After a seal the first raise to its token has an entry too.
+		st.seen, st.seq = s.token, max(st.seq, s.seq)
 	case sinkApply:
 		if s.token < st.seen || s.seq != 0 && s.seq <= st.seq {
 			return false, st
@@ -175,6 +173,9 @@ func encode(s *past.Sink) []placedOperation {
 	for _, o := range s.Calls() {
 		encodeCall(s, add, o, by)
 	}
+	for i := range s.Ledger {
+		encodeSeal(s, add, i)
+	}
 	for _, o := range s.Gets {
 		if o.Outcome == history.OK && o.End.Value != nil {
 			add(&sinkStep{of: o, kind: sinkGet, value: *o.End.Value, seen: o.End.Seen}, o.Invoke.TS, o.End.TS, -1)
@@ -182,6 +183,20 @@ func encode(s *past.Sink) []placedOperation {
 	}
 	slices.SortStableFunc(out, func(x, y placedOperation) int { return cmp.Compare(x.Call, y.Call) })
 	return out
+}
+
+// encodeSeal makes a raise of a seal, by the forgets that can have made it.
+func encodeSeal(s *past.Sink, add func(x *sinkStep, call, ret int64, place int), i int) {
+	e := &s.Ledger[i]
+	if e.Kind != history.LedgerSeal || len(e.By) == 0 {
+		return
+	}
+	last := e.By[len(e.By)-1]
+	ret := e.Event.TS // it was read then
+	if last.Outcome == history.OK {
+		ret = min(ret, last.End.TS)
+	}
+	add(&sinkStep{of: last, kind: sinkRaise, token: e.Token, seq: e.Seq}, e.By[0].Invoke.TS, ret, i)
 }
 
 func encodeCall(s *past.Sink, add func(x *sinkStep, call, ret int64, place int), o *past.Op, by []int64) {

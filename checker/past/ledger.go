@@ -31,6 +31,7 @@ type Sink struct {
 	Raises  []*Op
 	Effects []*Op
 	Gets    []*Op
+	Forgets []*Op
 	answers []*history.Event // what links carried, if they are read
 	Final   *Op              // the harness's last read
 	Accepts map[string][]int // by key, indices into ledger
@@ -63,9 +64,12 @@ func (a *Past) buildLedger(s *Sink) {
 		e := &s.Ledger[i]
 		s.Tokens[GrantRef{e.Issuer, e.Token}] = append(s.Tokens[GrantRef{e.Issuer, e.Token}], i)
 		s.top[e.Issuer] = max(s.top[e.Issuer], e.Token)
-		if e.Kind == history.LedgerAccept {
+		switch _, known := s.Raised[GrantRef{e.Issuer, e.Token}]; {
+		case e.Kind == history.LedgerAccept:
 			s.Accepts[e.EffectKey] = append(s.Accepts[e.EffectKey], i)
-		} else if _, known := s.Raised[GrantRef{e.Issuer, e.Token}]; !known {
+		case e.Kind == history.LedgerSeal:
+			e.By = s.sealers(e)
+		case !known:
 			s.Raised[GrantRef{e.Issuer, e.Token}] = i
 		}
 	}
@@ -84,12 +88,23 @@ func (a *Past) buildLedger(s *Sink) {
 	}
 	s.findMissing()
 	for i := range s.Ledger {
-		if e := &s.Ledger[i]; len(e.By) == 0 && (e.Kind == history.LedgerAccept || s.Raised[GrantRef{e.Issuer, e.Token}] == i) {
+		if e := &s.Ledger[i]; len(e.By) == 0 && (e.Kind != history.LedgerRaise || s.Raised[GrantRef{e.Issuer, e.Token}] == i) {
 			a.Unrecorded = append(a.Unrecorded, Unrecorded{s.Name,
 				fmt.Sprintf("ledger entry %d of %s (%s of token %d%s) is explained by no recorded operation: the record lacks events, or something "+
 					"unrecorded writes to the sink", e.Seq, s.Name, e.Kind, e.Token, KeyText(e.EffectKey)), []*history.Event{e.Event}})
 		}
 	}
+}
+
+// sealers are the forgets that can have made an entry: the last one that was asked for before the
+// entry was read, and those before it of which nobody knows when they were carried out.
+func (s *Sink) sealers(e *Entry) (by []*Op) {
+	for _, o := range s.Forgets { // by invocation
+		if o.Invoke.TS < e.Event.TS {
+			by = append(slices.DeleteFunc(by, func(o *Op) bool { return o.Outcome != history.Unknown }), o)
+		}
+	}
+	return by
 }
 
 func KeyText(key string) string {
@@ -165,11 +180,12 @@ func (s *Sink) DecidedBy(key string, run, by int64) bool {
 // makes no entry and is answered with the last one; it says what had been seen by
 // then, which is true of that place too.
 func (s *Sink) fromAnswers() {
-	if len(s.Ledger) > 0 {
-		return // it was read
+	read := map[int64]bool{} // before it was forgotten
+	for _, e := range s.Ledger {
+		read[e.Seq] = true
 	}
 	add := func(o *Op, kind string) {
-		if o.Outcome != history.OK || o.End.Result != ResultApplied || o.End.Seq == 0 {
+		if o.Outcome != history.OK || o.End.Result != ResultApplied || o.End.Seq == 0 || read[o.End.Seq] {
 			return
 		}
 		s.Ledger = append(s.Ledger, Entry{Event: o.End, LedgerEntry: &history.LedgerEntry{

@@ -303,6 +303,9 @@ func (a *Past) sort(o *Op) {
 	case history.OpGet:
 		s := a.sink(e.Key)
 		s.Gets = append(s.Gets, o)
+	case history.OpForget:
+		s := a.sink(e.Key)
+		s.Forgets = append(s.Forgets, o)
 	}
 }
 

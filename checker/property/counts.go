@@ -20,6 +20,7 @@ const (
 	PointLost      = "lease-lost"
 	PointResend    = "resend"
 	PointDuplicate = "duplicate"
+	pointForget    = "forget"      // of keys of a resource of the sink
 	pointLate      = "late-answer" // a grant or renewal confirmed after its deadline: what must not revive a lease
 )
 
@@ -82,7 +83,7 @@ func (a *Judgement) count() Counts {
 	c.reach(map[string]int{
 		PointTakeover: c.Takeovers, PointStale: c.StaleRefused, PointSettled: c.UnknownSettled,
 		PointLost: c.LeasesLost, PointResend: c.Resends, PointDuplicate: c.Duplicates,
-		pointLate: a.lateAnswers(),
+		pointLate: a.lateAnswers(), pointForget: a.forgets(),
 	})
 	a.counts = &c
 	return c
@@ -163,6 +164,18 @@ func (a *Judgement) lateAnswers() int {
 				}
 			}
 			if g.Acquire.Outcome == history.OK && g.Acquire.End.TS > g.Deadline {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// forgets counts those that dropped something.
+func (a *Judgement) forgets() (n int) {
+	for _, s := range a.Sinks {
+		for _, o := range s.Forgets {
+			if o.Outcome == history.OK && o.End.Value != nil && *o.End.Value > 0 {
 				n++
 			}
 		}

@@ -54,7 +54,7 @@ func checkSinkOrder(_ context.Context, a *Judgement, p *Property) {
 }
 
 // acceptedWords are the words for what the sink did with a token.
-var acceptedWords = map[string]string{history.LedgerAccept: "accepted", history.LedgerRaise: "was raised to"}
+var acceptedWords = map[string]string{history.LedgerAccept: "accepted", history.LedgerRaise: "was raised to", history.LedgerSeal: "was sealed below"}
 
 // checkTraced: a token of nobody's fences nobody. Where P6 does not judge whose a token is,
 // the client that shows it must have been handed it by a call of its own.

@@ -102,6 +102,30 @@ func comparedText(token, other int64) string {
 	return [...]string{"lower", "same", "higher"}[1+cmp.Compare(token, other)]
 }
 
+// forgottenEffects: effects that were answered as applied and are in a gap of the ledger, which a
+// forget that came after them has made.
+func (x *Inquiry) forgottenEffects() {
+	for _, s := range x.Sinks {
+		for _, o := range s.Effects {
+			if o.Outcome != history.OK || o.End.Result != past.ResultApplied || o.End.Seq == 0 || s.EntryOf(o) >= 0 ||
+				neighbour(s, o.End.Seq) == nil || slices.ContainsFunc(s.Ledger, func(e past.Entry) bool { return e.Seq == o.End.Seq }) {
+				continue
+			}
+			i := slices.IndexFunc(s.Forgets, func(f *past.Op) bool { return f.Outcome != history.Fail && f.Invoke.TS > o.Invoke.TS })
+			if i < 0 {
+				continue
+			}
+			f := s.Forgets[i]
+			sus := x.found("forgotten-too-much", shown, "entry %d of the ledger of %s is gone, which was made %s before a forget began",
+				o.End.Seq, s.Name, phrase.MS(max(f.Invoke.TS-o.End.TS, 0)))
+			sus.show(s.Name, f.Invoke.TS, []string{o.Invoke.Proc},
+				x.before(o.End, "effect %s of %s is applied as entry %d", o.Invoke.EffectKey, o.Invoke.Proc, o.End.Seq),
+				x.mistake(f.Invoke, "the sink is told to forget what is old; the entry had not been copied, so it was not old"),
+				x.Instant(RoleHarm, f.Invoke.TS, "later entries are there, and this one is not"))
+		}
+	}
+}
+
 // lostEffects: effects that were answered as applied and are not in the ledger. Either
 // they were never done, or the ledger was emptied since.
 func (x *Inquiry) lostEffects() {

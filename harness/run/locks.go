@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -70,6 +71,26 @@ func lockLoad(w scenario.Workload) workload.LockLoad {
 		TTLFrom: w.TTLFrom.D(), HoldFrom: w.HoldFrom.D(), ThinkFrom: w.ThinkFrom.D(), AtOnce: w.AtOnce,
 		Impatient: w.Impatient, Try: w.Try, LookDelay: w.LookDelay.D(),
 	}
+}
+
+// begun has the sink forget what is old from here on, if the workload says so, until untrim.
+func (r locks) begun(ctx context.Context) error {
+	age := r.plan.Spec.Workload.Forget.D()
+	if age == 0 {
+		return nil
+	}
+	var resources []string
+	for _, name := range r.plan.Locks {
+		resources = append(resources, workload.Resource(name))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var trimming sync.WaitGroup
+	trimming.Go(func() { r.seals.Trim(ctx, r.sink.client, age, resources...) })
+	r.untrim = func() {
+		cancel()
+		trimming.Wait()
+	}
+	return nil
 }
 
 // fewLocks are sealed one after the other, more of them several at once: there may be thousands.

@@ -95,6 +95,7 @@ type runner struct {
 	fallen       bool
 	nodeFell     atomic.Bool // a node ended otherwise than planned
 	unwatchNodes func()
+	untrim       func() // nil: nothing trims the sink
 	// cyclesBefore is the workers' total when the phase began.
 	cyclesBefore int64
 	stays        stays
@@ -335,6 +336,9 @@ func (r *runner) watch() (stop func()) {
 // the history any more when the sinks' ledgers come into it.
 func (r *runner) settle(ctx context.Context, unwatched func()) error {
 	r.phase(history.PhaseSettle)
+	if r.untrim != nil {
+		r.untrim()
+	}
 	stopCtx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	stopErr := r.env.Fleet.Stop(stopCtx)
@@ -361,6 +365,9 @@ func (r *runner) tearDown() error {
 	var errs []error
 	if r.env != nil && r.env.Fleet != nil {
 		errs = append(errs, r.env.Fleet.Kill(context.Background())) // as a rule all have ended
+	}
+	if r.untrim != nil {
+		r.untrim()
 	}
 	errs = append(errs, r.target.close())
 	if r.env != nil {

@@ -29,6 +29,10 @@ type LockLoad struct {
 	// LookDelay is for how long four in ten looks at a lock's row are held up before they are sent,
 	// and one in ten when they are answered; 0: none is.
 	LookDelay Duration `yaml:"look_delay,omitempty"`
+	// Forget has the sink forget, all the time, the keys that it accepted longer than so ago, and drop
+	// the entries of its ledgers from before; 0: nothing is forgotten. It is longer than any request
+	// lasts, with all its resends.
+	Forget Duration `yaml:"forget,omitempty"`
 }
 
 // maxLocks is how many locks a run can have: a worker gets their names in one environment
@@ -37,6 +41,10 @@ const (
 	maxLocks  = 5000
 	maxAtOnce = 20
 )
+
+// leastForget is the least age of what is forgotten: of a resend that comes later than its key is
+// dropped nobody would know that it is one.
+const leastForget = 10 * time.Second
 
 // check checks what is the lock workload's own.
 func (w Workload) checkLocks() error {
@@ -55,6 +63,8 @@ func (w Workload) checkLocks() error {
 		return fmt.Errorf("at_once %d: 1 to %d", l.AtOnce, maxAtOnce)
 	case !part(l.Impatient) || !part(l.Try) || l.Impatient+l.Try > 1:
 		return fmt.Errorf("impatient %v and try %v: parts of the acquires, together at most 1", l.Impatient, l.Try)
+	case l.Forget > 0 && l.Forget.D() < leastForget:
+		return fmt.Errorf("forget %s: at least %s, as no request lasts longer", l.Forget.D(), leastForget)
 	case l.LookDelay > 0 && 6*l.LookDelay >= w.TTL:
 		return fmt.Errorf("look_delay %s: a look is given up after a sixth of the ttl, %s", l.LookDelay.D(), w.TTL.D()/6)
 	}
@@ -64,7 +74,7 @@ func (w Workload) checkLocks() error {
 // noLocks refuses what is of locks alone.
 func (w Workload) noLocks() error {
 	if w.LockLoad != (LockLoad{}) {
-		return errors.New("ttl_from, hold_from, think_from, locks, at_once, impatient, try and look_delay are of locks: " +
+		return errors.New("ttl_from, hold_from, think_from, locks, at_once, impatient, try, look_delay and forget are of locks: " +
 			"this workload has none")
 	}
 	return nil
@@ -100,5 +110,6 @@ func (l LockLoad) words() string {
 	say(l.Impatient > 0, "%v of the acquires cancelled or timed out", l.Impatient)
 	say(l.Try > 0, "%v of them TryAcquire", l.Try)
 	say(l.LookDelay > 0, "looks %s late", l.LookDelay.D())
+	say(l.Forget > 0, "the sink forgets what is older than %s", l.Forget.D())
 	return b.String()
 }

@@ -177,6 +177,8 @@ func TestLockLoadsAreChecked(t *testing.T) {
 		"try: -0.1":                       "parts of the acquires",
 		"look_delay: 1s":                  "look_delay 1s: a look is given up after a sixth of the ttl, 1s",
 		"look_delay: 600ms, ttl_from: 3s": "",
+		"forget: 10s":                     "",
+		"forget: 9s":                      "forget 9s: at least 10s, as no request lasts longer",
 		"at_once: 2, jobs: {}":            "are of locks: this workload has none",
 	} {
 		_, err := Parse("f.yaml", []byte("name: mine\nabout: mine\nworkload: {"+workload+"}\nexpect: {min_cycles: {medium: {before: 3}}}\n"))

@@ -69,6 +69,7 @@ const (
 	OpRaise  Op = "raise"  // raise the highest token seen by a resource
 	OpGet    Op = "get"    // read a resource's value
 	OpEffect Op = "effect" // a fenced write
+	OpForget Op = "forget" // the harness has a resource forget old keys, and drop old entries of its ledger
 )
 
 // Notes.
@@ -228,6 +229,7 @@ type Fault struct {
 const (
 	LedgerRaise  = "raise"
 	LedgerAccept = "accept"
+	LedgerSeal   = "seal" // a forget refuses the tokens that had been seen: raises, by no call with a token
 )
 
 // LedgerEntry is one decision of the sink, in its own order.
@@ -235,10 +237,10 @@ type LedgerEntry struct {
 	// its number: 1, 2, 3 …
 	Seq int64 `json:"seq" is:"count"`
 	// what was decided
-	Kind string `json:"kind" of:"raise accept"`
+	Kind string `json:"kind" of:"raise accept seal"`
 	// the lock that issued the token
 	Issuer string `json:"issuer" is:"name"`
-	// the token that was shown
+	// the token that was shown; of a seal the lowest that is not refused
 	Token int64 `json:"token" is:"token"`
 	// the effect's idempotency key
 	EffectKey string `json:"effect_key,omitempty"`

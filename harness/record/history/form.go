@@ -88,6 +88,11 @@ var forms = []form{
 		ok:     "key result=applied|duplicate seen [seq issuer token effect_key sends]",
 		other:  refused},
 
+	{op: OpForget, by: harnessOnly,
+		means: "has a resource forget keys that were accepted long ago, and drop entries of its ledger, which are noted before; value is " +
+			"how many keys were dropped",
+		invoke: "key", ok: "key value", other: given},
+
 	{op: NoteStart, by: workers,
 		means: "a critical section begins (key is the lock), or a job's run (key is the job, issuer its shard or lock, token the run)",
 		note:  "key token decided_at or key issuer token decided_at attempt due_ms wall_ms"},
@@ -147,7 +152,7 @@ var forms = []form{
 		note: "fault"},
 	{op: NoteExpect, by: harnessOnly, means: "what the run must contain to count as a test; a history without it is INVALID",
 		note: "expect"},
-	{op: NoteLedger, by: harnessOnly, means: "one entry of the sink's ledger; key is the resource",
+	{op: NoteLedger, by: harnessOnly, means: "one entry of the sink's ledger; key is the resource; a seal refuses lower tokens from then on, for a forget",
 		note: "key ledger"},
 	{op: NoteRow, by: harnessOnly, means: "one row of a shard after it was sealed; key is the job, issuer its shard or lock",
 		note: "key issuer job_row"},
@@ -266,7 +271,7 @@ func more(e *Event) error {
 
 // derived are the reach points that the checker derives itself from what happened.
 var derived = []string{
-	"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer",
+	"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "forget",
 	"retry", "rescue", "redrive", "hasten", "pause", "dlq", "cancel", "abandon", "sweep", "hand-over", "inbox", "fire", "trigger", "missed",
 	"follow", "stop", "overlap", "interrupt",
 	"order-shipped", "order-rejected", "order-cancelled",

@@ -271,7 +271,7 @@ var objects = compile(
 		}},
 	&object{of: LedgerEntry{}, name: "ledger", means: "a decision of the sink, in its own order",
 		by: "kind", kinds: []objectKind{
-			{"raise", "seq issuer token [at]"},
+			{"raise seal", "seq issuer token [at]"},
 			{"accept", "seq issuer token effect_key value [at]"},
 		}},
 	&object{of: Fault{}, name: "fault", means: "an injection, its end, or the proof that it took effect",

@@ -39,7 +39,8 @@ type Sealer struct {
 	Problem func(format string, args ...any)
 
 	mu       sync.Mutex
-	troubles []trouble // by kind: hundreds of one are told as one
+	troubles []trouble        // by kind: hundreds of one are told as one
+	noted    map[string]int64 // by resource, the number of the last entry of its ledger that is in the history
 }
 
 // patience is how long one request may take, and between how long it is until the next.
@@ -162,13 +163,9 @@ func (s *Sealer) reading(ctx context.Context, key string, read func(context.Cont
 // ledger before it is whole, whenever the sealing ended.
 func (s *Sealer) Resource(ctx context.Context, fenced sink.Sink, res, issuer string, token int64) {
 	s.Trouble("resources of the sink", s.raiseAbove(ctx, fenced, res, issuer, token))
-	entries, err := fenced.Ledger(ctx, res)
-	if err != nil {
+	if err := s.archive(ctx, fenced, res); err != nil {
 		s.Trouble("resources of the sink", fmt.Errorf("ledger of %s: %w", res, err))
 		return
-	}
-	for _, en := range entries {
-		s.noteLedger(res, en)
 	}
 	e := s.ask(history.Event{Op: history.OpGet, Key: res})
 	st, err := fenced.Read(ctx, res)
@@ -210,14 +207,17 @@ func (s *Sealer) raiseAbove(ctx context.Context, fenced sink.Sink, res, issuer s
 
 // noteLedger writes one entry of the sink's ledger into the history.
 func (s *Sealer) noteLedger(res string, en sink.Entry) {
-	if en.Kind == sink.KindSeal { // raises too, though by no call with a token
-		en.Kind = history.LedgerRaise
-	}
 	l := &history.LedgerEntry{Seq: en.Seq, Kind: en.Kind, Issuer: en.Issuer, Token: en.Token, EffectKey: en.Key, At: en.At}
 	if en.Kind == history.LedgerAccept {
 		l.Value = &en.Value
 	}
 	s.note(history.Event{Op: history.NoteLedger, Key: res, Details: &history.Details{Ledger: l}})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.noted == nil {
+		s.noted = map[string]int64{}
+	}
+	s.noted[res] = en.Seq
 }
 
 func (s *Sealer) sealRaise(ctx context.Context, fenced sink.Sink, res, issuer string, token int64) (sink.Answer, error) {

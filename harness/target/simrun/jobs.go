@@ -110,8 +110,8 @@ func (r *run) open() bool {
 }
 
 // sealShards seals each shard, notes its rows, and seals what the sink has of its jobs.
-func (r *run) sealShards(host *recorder) {
-	s, ctx, rows := r.sealing(host), r.t.Context(), r.store.Connect("seal", r.Seed)
+func (r *run) sealShards(s *seal.Sealer) {
+	ctx, rows := r.t.Context(), r.store.Connect("seal", r.Seed)
 	for _, id := range r.shardIDs() {
 		fence, err := s.Shard(ctx, rows, id)
 		s.Trouble("shards", err)
@@ -121,7 +121,6 @@ func (r *run) sealShards(host *recorder) {
 			s.Resource(ctx, r.sink, worker.Resource(job.Job{Queue: id.Queue, ID: j}), engine.Issuer(id), int64(job.FirstRunID(fence+1)))
 		}
 	}
-	s.Tell()
 }
 
 // network carries what a worker asks of the sink. It sends once: who is not answered does
@@ -174,8 +173,8 @@ func (r *run) sealing(host *recorder) *seal.Sealer {
 }
 
 // sealLocks seals all locks, each with its resource of the sink.
-func (r *run) sealLocks(host *recorder) {
-	s, ctx, rows := r.sealing(host), r.t.Context(), r.store.Connect("seal", r.Seed)
+func (r *run) sealLocks(s *seal.Sealer) {
+	ctx, rows := r.t.Context(), r.store.Connect("seal", r.Seed)
 	for n := range r.Locks {
 		name := lockName(n)
 		fence, err := s.Lock(ctx, rows, name, func(from *store.Version) store.Version {
@@ -188,5 +187,4 @@ func (r *run) sealLocks(host *recorder) {
 		s.Trouble("locks", err)
 		s.Resource(ctx, r.sink, workload.Resource(name), name, fence)
 	}
-	s.Tell()
 }

@@ -21,10 +21,12 @@ import (
 	"time"
 
 	"fencepost/core/clock"
+	"fencepost/core/sink"
 	"fencepost/core/sink/sinktest"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 	"fencepost/harness/record/history"
+	"fencepost/harness/target/seal"
 	"fencepost/harness/target/workload"
 )
 
@@ -48,6 +50,10 @@ type Config struct {
 	// hold one on average, and Think their pause, 0: an eighth of the ttl.
 	Load        workload.LockLoad
 	Hold, Think time.Duration
+	// Forget has the sink forget what is older; 0: nothing. No request may last so long.
+	// Trimmed is a mistake in how the sink does that; nil: none.
+	Forget  time.Duration
+	Trimmed func(sink.Sink) sink.Sink
 	// Commands are given on jobs and shards, and Mixture is which jobs are different; nil: none.
 	Commands *workload.Commands
 	Mixture  *workload.Mixture
@@ -71,6 +77,13 @@ func Draw(seed uint64) Config {
 	c := Config{Seed: seed, Workers: 2 + r.IntN(2), Clients: 1 + r.IntN(3), Locks: 1 + r.IntN(2),
 		TTL: time.Duration(1+r.IntN(3)) * time.Second, Length: 100 * time.Second, Kill: seed%2 == 1}
 	c.Faults = sim.Faults{Latency: time.Millisecond, LoseRequest: 0.1, LoseReply: 0.15, Late: 0.1, LateBy: 2 * c.TTL, StaleRead: 0.1}
+	return c
+}
+
+// DrawForgetting is a run of locks whose sink forgets what is old.
+func DrawForgetting(seed uint64) Config {
+	c := Draw(seed)
+	c.Forget = 8 * c.TTL
 	return c
 }
 
@@ -128,6 +141,8 @@ func (r *run) do() {
 	for n := range r.Workers {
 		r.start(ctx, fmt.Sprintf("w%d.1", n+1))
 	}
+	seals := r.sealing(host)
+	trimmed := r.trim(seals)
 	slice := r.Length / 10
 	time.Sleep(slice)
 	host.phase(history.PhaseBefore)
@@ -140,12 +155,36 @@ func (r *run) do() {
 		r.drain()
 	}
 	host.phase("settle")
+	trimmed()
 	stop()
 	r.over.Wait()
 	time.Sleep(r.Faults.LateBy + time.Minute) // what is late has arrived
 	host.phase("seal")
-	r.sealLocks(host)
-	r.sealShards(host)
+	r.sealLocks(seals)
+	r.sealShards(seals)
+	seals.Tell()
+}
+
+// trim has the sink forget what is old, until the function that it returns is called.
+func (r *run) trim(seals *seal.Sealer) (stop func()) {
+	if r.Forget == 0 {
+		return func() {}
+	}
+	trimmed := sink.Sink(r.sink)
+	if r.Trimmed != nil {
+		trimmed = r.Trimmed(trimmed)
+	}
+	var resources []string
+	for n := range r.Locks {
+		resources = append(resources, workload.Resource(lockName(n)))
+	}
+	ctx, cancel := context.WithCancel(r.t.Context())
+	var trimming sync.WaitGroup
+	trimming.Go(func() { seals.Trim(ctx, trimmed, r.Forget, resources...) })
+	return func() {
+		cancel()
+		trimming.Wait()
+	}
 }
 
 // fault cuts the first worker off or kills it, and spoils the network of all.

@@ -13,7 +13,7 @@ var seeds = flag.Uint64("simrun.seeds", 4, "runs of each kind")
 // TestLegal: what the production core does is legal, whatever its network does.
 func TestLegal(t *testing.T) {
 	t.Parallel()
-	for name, draw := range map[string]func(uint64) Config{"locks": Draw, "jobs": DrawJobs, "commands": DrawCommands, "queues": DrawQueues,
+	for name, draw := range map[string]func(uint64) Config{"locks": Draw, "jobs": DrawJobs, "commands": DrawCommands, "queues": DrawQueues, "locks whose sink forgets": DrawForgetting,
 		"locks whose clients stand still": DrawStanding, "jobs whose runs stand still": DrawJobsStanding} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

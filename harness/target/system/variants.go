@@ -112,6 +112,13 @@ var sinkVariants = []System{
 		Red:   &Red{Scenario: "sink-slow-uploads", Contention: "medium", Properties: []string{"P3", "P4"}, Mechanism: "resend-is-another-effect"},
 	},
 	{
+		Name: "sink-forgets-all", Chapter: inSinks, BrokenSink: "forgets-all",
+		About: "the sink's service forgets keys and drops entries of its ledger whatever their age, when it is told to forget old ones",
+		Note:  "`SINK=http`",
+		Seen:  "a clean-up job whose `created_at < ?` is lost in a refactoring, or compares seconds with milliseconds",
+		Red:   &Red{Scenario: "forget-pause-worker", Contention: "medium", Properties: []string{"P4"}, Mechanism: "forgotten-too-much"},
+	},
+	{
 		Name: "sink-trusts-any-answer", Chapter: inSinks, Sink: "http",
 		About: "a client takes any decision that comes for the one that it asked for",
 		Seen:  "a cache that leaves the idempotency key out of its key; responses mixed up on a shared connection",

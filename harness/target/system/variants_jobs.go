@@ -206,6 +206,27 @@ var jobVariants = []System{
 		Red: &Red{Scenario: "jobs-kill-worker", Contention: "medium", Workload: "jobs-commands",
 			Properties: []string{"P5"}, Mechanism: "command-not-carried-out"},
 	},
+	{
+		Name: "jobs-hasten-told", Chapter: inJobs,
+		About: "a job is told to be due at once, and stays due when it was",
+		Seen:  "\"run now\" that changes a column which the queue's index does not have",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Workload: "jobs-commands",
+			Properties: []string{"P5"}, Mechanism: "command-not-carried-out"},
+	},
+	{
+		Name: "jobs-redrive-told", Chapter: inJobs,
+		About: "a redrive of a job that is not in the dead letter queue is answered as done",
+		Seen:  "an UPDATE … WHERE state = 'dead' whose number of rows nobody looks at",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Workload: "jobs-commands",
+			Properties: []string{"P5"}, Mechanism: "command-not-carried-out"},
+	},
+	{
+		Name: "jobs-never-ended", Chapter: inJobs,
+		About: "the bound on a run's time is taken and not stored: a run that is stuck goes on",
+		Seen:  "a timeout that is an attribute of the job and an argument of nothing",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Workload: "jobs-mixture",
+			Properties: []string{"P12"}, Mechanism: "run-not-ended"},
+	},
 	// Queues and priorities.
 	{
 		Name: "jobs-id-without-queue", Chapter: inJobs,

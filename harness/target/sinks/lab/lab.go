@@ -68,11 +68,19 @@ const (
 	DecidesByHeaders = "decides-by-headers"
 )
 
+// ForgetsAll is a service that forgets all keys and drops all entries of a ledger, whatever their age.
+const ForgetsAll = "forgets-all"
+
 // Handler serves the contract of the HTTP sink, and the back door.
 func Handler(s *boltsink.Sink) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", httpsink.Handler(s))
-	switch os.Getenv(BrokenEnv) {
+	broken := os.Getenv(BrokenEnv)
+	if broken == ForgetsAll {
+		mux.Handle("/", httpsink.Handler(forgetful{s}))
+	} else {
+		mux.Handle("/", httpsink.Handler(s))
+	}
+	switch broken {
 	case ForgesLedger:
 		mux.HandleFunc("POST "+httpsink.PathEffects, func(w http.ResponseWriter, req *http.Request) { unchecked(s, w, req, true) })
 	case KeysInTwoSteps:
@@ -109,6 +117,14 @@ func Handler(s *boltsink.Sink) http.Handler {
 		_ = json.NewEncoder(w).Encode(append([]string{}, all...))
 	})
 	return mux
+}
+
+// forgetful is ForgetsAll.
+type forgetful struct{ *boltsink.Sink }
+
+// Forget implements sink.Sink.
+func (f forgetful) Forget(ctx context.Context, resource string, _ time.Time) (int, error) {
+	return f.Sink.Forget(ctx, resource, time.Now())
 }
 
 // unchecked accepts an effect whatever its token, as a service does that knows nothing of

@@ -2,9 +2,13 @@ package lab
 
 import (
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"fencepost/core/sink"
+	boltsink "fencepost/core/sink/bolt"
 	httpsink "fencepost/core/sink/http"
 )
 
@@ -36,5 +40,27 @@ func TestClaims(t *testing.T) {
 	h.Set(httpsink.HeaderToken, "0")
 	if _, _, _, _, err := claims(h); err == nil || !strings.Contains(err.Error(), httpsink.HeaderToken) {
 		t.Errorf("token 0: %v", err)
+	}
+}
+
+// A service that forgets all drops what is younger than it was told, and the reference service does not.
+func TestForgetsAll(t *testing.T) {
+	t.Parallel()
+	s, err := boltsink.Open(filepath.Join(t.TempDir(), "sink.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	if _, err := s.Accept(t.Context(), "r", "l", 1, sink.Effect{Key: "k", Value: 1}); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour)
+	for _, c := range []struct {
+		by   sink.Sink
+		want int
+	}{{s, 0}, {forgetful{s}, 1}} {
+		if n, err := c.by.Forget(t.Context(), "r", old); n != c.want || err != nil {
+			t.Errorf("%T forgot %d keys, %v; want %d", c.by, n, err, c.want)
+		}
 	}
 }

@@ -21,6 +21,24 @@ func (r refusing) Cancel(_ context.Context, _ string, id job.ID) error {
 	return &engine.StateError{Job: id, State: job.Completed}
 }
 
+func (r refusing) Redrive(context.Context, string, job.ID) error {
+	return &engine.StateError{Job: "0-a", State: job.Completed}
+}
+
+// TestToldCommands: a redrive that was refused is told as done, and so is what nobody was asked for.
+func TestToldCommands(t *testing.T) {
+	t.Parallel()
+	if err := redriveTold(workload.Config{}, refusing{}).Redrive(t.Context(), "q", "0-a"); err != nil {
+		t.Errorf("a redrive is told %v", err)
+	}
+	if r, err := hastenTold(workload.Config{}, nil).Hasten(t.Context(), "q", "0-a"); err != nil || r.Duplicate {
+		t.Errorf("told %+v, %v", r, err)
+	}
+	if j := neverEnded(job.Job{MaxDuration: time.Second}); j.MaxDuration < time.Minute {
+		t.Errorf("a run may take %s", j.MaxDuration)
+	}
+}
+
 // TestCancelTold: a cancel is asked for, and told as done although it was refused.
 func TestCancelTold(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"fencepost/core/job"
 	"fencepost/core/store"
@@ -14,6 +15,7 @@ func init() {
 	plant("jobs-id-without-queue", idWithoutQueue)
 	plant("jobs-pause-in-part", only(workload.Hooks{Commander: pauseInPart}))
 	plant("jobs-priority-lost", only(workload.Hooks{Submit: priorityLost}))
+	plant("jobs-never-ended", only(workload.Hooks{Submit: neverEnded}))
 }
 
 // idWithoutQueue looks jobs up by their key alone: one whose key has come before is the job that it
@@ -52,6 +54,12 @@ func (c partCommander) SetPaused(ctx context.Context, queue string, on bool) (bo
 		all = all && had
 	}
 	return all, nil
+}
+
+// neverEnded stores jobs without their bound on a run: what is stuck stays stuck.
+func neverEnded(j job.Job) job.Job {
+	j.MaxDuration = time.Hour
+	return j
 }
 
 // priorityLost stores jobs without their priority: those that are due are claimed in the order of

@@ -13,13 +13,16 @@ import (
 	"fencepost/internal/race"
 )
 
-// TestFoundInQueues: the mistakes of queues and priorities turn runs of the production core red by
+// TestFoundInJobs: the mistakes of queues, priorities, commands and bounds turn runs of the production core red by
 // the properties of their rows, and are explained by their mechanisms. Without them such runs are
 // legal (TestLegal of package simrun).
-func TestFoundInQueues(t *testing.T) {
+func TestFoundInJobs(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
-	for _, name := range []string{"jobs-id-without-queue", "jobs-pause-in-part", "jobs-priority-lost"} {
+	for name, draw := range map[string]func(uint64) simrun.Config{
+		"jobs-id-without-queue": simrun.DrawQueues, "jobs-pause-in-part": simrun.DrawQueues, "jobs-priority-lost": simrun.DrawQueues,
+		"jobs-hasten-told": simrun.DrawCommands, "jobs-redrive-told": simrun.DrawCommands, "jobs-never-ended": simrun.DrawCommands,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v, err := system.Find("broken/" + name)
@@ -27,7 +30,7 @@ func TestFoundInQueues(t *testing.T) {
 				t.Fatal(err)
 			}
 			for seed := range uint64(2) {
-				c := simrun.DrawQueues(seed)
+				c := draw(seed)
 				hooks := variants[name]
 				c.PlantJobs = func(s store.Shards, _ time.Duration) (store.Shards, workload.Hooks) { return s, hooks() }
 				h := simrun.Make(t, c)
