@@ -114,6 +114,10 @@ func (a *acquisition) contend(ctx context.Context) (*Lease, error) {
 		case a.refused:
 			return nil, a.fail(ErrRefused)
 		}
+		select {
+		case <-r.wake: // no news any more: the look that follows shows it
+		default:
+		}
 		row, since, known := r.look()
 		now := c.clock.Now()
 		switch {

@@ -89,7 +89,15 @@ func TestPollingManyLocks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c := r.clientOn(r.store.Connect("a", 1))
+		// Of a lock that is held for a day, the first look counts for as long.
+		day := store.Version{Fence: 1, Attempt: uuid.NewString(), Holder: "dead", TTL: 24 * time.Hour}
+		if _, err := dead.CAS(t.Context(), "day", nil, day, 0); err != nil {
+			t.Fatal(err)
+		}
+		c := r.clientOn(r.store.Connect("a", 1), func(o *lock.Options) { o.Clock = &jumpClock{Clock: o.Clock, off: 100 * 24 * time.Hour} })
+		if _, err := c.TryAcquire(t.Context(), lock.Request{Resource: "day", Holder: "a"}); !errors.Is(err, lock.ErrHeld) {
+			t.Fatal(err)
+		}
 		poll := func() (taken int) {
 			for i := range locks {
 				if l, err := c.TryAcquire(t.Context(), lock.Request{Resource: fmt.Sprint("r", i), Holder: "a"}); err == nil {
@@ -117,7 +125,7 @@ func TestPollingManyLocks(t *testing.T) {
 			}
 			r.release(l)
 		}
-		if n := lock.Remembered(c); n > 1024 {
+		if n := lock.Remembered(c); n != 1024 {
 			t.Errorf("%d resources are remembered", n)
 		}
 	})
@@ -155,16 +163,17 @@ func TestRenewalsAreSpread(t *testing.T) {
 		time.Sleep(testTTL/3 + testTTL/24)
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		per := map[time.Duration]int{}
+		per, last := map[time.Duration]int{}, time.Duration(0)
 		for _, at := range b.at {
 			since := at.Sub(start)
-			if since < testTTL/4 {
+			if since < testTTL/4 || since >= testTTL/3 {
 				t.Errorf("renewed after %s", since)
 			}
+			last = max(last, since)
 			per[since/(testTTL/120)]++
 		}
-		if len(b.at) != leases {
-			t.Errorf("%d renewals of %d leases", len(b.at), leases)
+		if len(b.at) != leases || last < testTTL/3-testTTL/200 {
+			t.Errorf("%d renewals of %d leases, the last after %s", len(b.at), leases, last)
 		}
 		for bin, n := range per {
 			if n > leases/5 {
