@@ -275,6 +275,29 @@ func TestClose(t *testing.T) {
 			}
 		})
 	})
+	t.Run("by force, one lease", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			c, _ := r.client("a", noRenew)
+			r.acquire(c, "h")
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := c.Close(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	})
+	t.Run("with nothing left", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			for range 30 { // as it may see either end first
+				c, _ := r.client("a")
+				if err := c.Close(ctx); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			}
+		})
+	})
 	t.Run("with a renewal on its way", func(t *testing.T) {
 		bubble(t, func(t *testing.T, r *rig) {
 			c, s := r.client("a")

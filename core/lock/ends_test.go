@@ -38,6 +38,18 @@ func TestTimerThatHasBegun(t *testing.T) {
 	})
 }
 
+// TestReleaseAtTheDeadline: who releases a lease at its deadline, before its timer has run, has lost it.
+func TestReleaseAtTheDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, _ := r.client("a", noRenew, func(o *lock.Options) { o.Clock = begun{clock.Go()} })
+		l := r.acquire(c, "h")
+		time.Sleep(l.Deadline() - clock.Go().Now())
+		if err := l.Release(t.Context()); !errors.Is(err, lock.ErrDeadline) || len(r.rec.losses()) != 1 {
+			t.Errorf("release: %v", err)
+		}
+	})
+}
+
 // TestTwoRenewalsAtTheDeadline: of two that wait for each other both end with the lease.
 func TestTwoRenewalsAtTheDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -314,5 +315,32 @@ func TestRaiseFence(t *testing.T) {
 		if got, err := lock.RaiseFence(t.Context(), s, "full", 8); err != nil || got != math.MaxInt64-2 {
 			t.Errorf("%d, %v", got, err)
 		}
+		if got, err := lock.RaiseFence(t.Context(), s, "new", 1); err != nil || got != 1 {
+			t.Errorf("by 1: %d, %v", got, err)
+		}
+		// What a plain read shows may be late: it would name a version that is gone.
+		s.SetFaults(sim.Faults{StaleRead: 1})
+		if got, err := lock.RaiseFence(t.Context(), s, "new", 1); err != nil || got != 2 {
+			t.Errorf("again: %d, %v", got, err)
+		}
+		none := &quorumless{Locks: s}
+		for _, refuses := range []*atomic.Bool{&none.reads, &none.writes} {
+			refuses.Store(true)
+			if got, err := lock.RaiseFence(t.Context(), none, "new", 1); !errors.Is(err, errNoQuorum) || got != 0 {
+				t.Errorf("without a quorum: %d, %v", got, err)
+			}
+			refuses.Store(false)
+		}
+		if got, err := lock.RaiseFence(t.Context(), blind{s}, "new", 1); err == nil {
+			t.Errorf("raised to %d though another was quicker", got)
+		}
+		if row, err := s.Read(t.Context(), "new", true); err != nil || row.Fence != 2 || !row.Free() {
+			t.Errorf("%s, %v", row, err)
+		}
 	})
 }
+
+// blind is a store that is always changed between a read and what follows from it.
+type blind struct{ store.Locks }
+
+func (blind) Read(context.Context, string, bool) (*store.Version, error) { return nil, nil }
