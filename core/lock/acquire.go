@@ -3,7 +3,6 @@ package lock
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -305,16 +304,13 @@ func (a *acquisition) outcome(ctx context.Context, o *operation) *Lease {
 	lost := &LostError{Resource: a.req.Resource, Token: g.version.Fence, Reason: ErrLateGrant}
 	a.last = lost
 	a.c.obs.LeaseLost(a.req.Resource, a.req.Holder, g.version.Fence, lost)
-	if a.c.fork() {
-		settled := a.r.setPending()
-		go func() {
-			defer a.c.done()
-			defer settled()
-			a.c.handBack(a.r, g)
-		}()
-		if err := a.r.awaitPending(ctx); err != nil && !errors.Is(a.last, err) {
-			a.unsettled = true
-		}
-	}
+	a.c.fork()
+	settled := a.r.setPending()
+	go func() {
+		defer a.c.done()
+		defer settled()
+		a.c.handBack(a.r, g)
+	}()
+	a.unsettled = a.r.awaitPending(ctx) != nil
 	return nil
 }

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,65 @@ func TestTimerThatHasBegun(t *testing.T) {
 			t.Errorf("lost %d times", n)
 		}
 	})
+}
+
+// timers is a clock that counts the timers that are set.
+type timers struct {
+	clock.Clock
+	set atomic.Int64
+}
+
+func (c *timers) AfterFunc(d time.Duration, f func()) func() bool {
+	c.set.Add(1)
+	stop := c.Clock.AfterFunc(d, func() { c.set.Add(-1); f() })
+	return func() bool {
+		stopped := stop()
+		if stopped {
+			c.set.Add(-1)
+		}
+		return stopped
+	}
+}
+
+// TestTimersAreStopped: a lease has one timer, however often it was renewed, and none once it has
+// ended. What was asked of the store leaves none.
+func TestTimersAreStopped(t *testing.T) {
+	for name, end := range map[string]func(*rig, *lock.Lease){
+		"released": func(r *rig, l *lock.Lease) { r.release(l) },
+		"taken over": func(r *rig, l *lock.Lease) {
+			thief := store.Version{Fence: 2, Attempt: "thief", Holder: "thief", TTL: time.Second}
+			if _, err := r.store.Connect("x", 1).CAS(r.t.Context(), "r", r.store.Row("r"), thief, 0); err != nil {
+				r.t.Fatal(err)
+			}
+			if err := l.Renew(r.t.Context()); !errors.Is(err, lock.ErrTakenOver) {
+				r.t.Errorf("renew: %v", err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				set := &timers{Clock: clock.Go()}
+				c, _ := r.client("a", noRenew, func(o *lock.Options) { o.Clock = set })
+				l, err := c.Acquire(t.Context(), lock.Request{Resource: "r", Holder: "h", Timeout: time.Minute})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range 5 {
+					time.Sleep(time.Second)
+					if err := l.Renew(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if n := set.set.Load(); n != 1 {
+					t.Errorf("a held lease has %d timers", n)
+				}
+				end(r, l)
+				if n := set.set.Load(); n != 0 {
+					t.Errorf("a lease that has ended has %d timers", n)
+				}
+			})
+		})
+	}
 }
 
 // TestReleaseAtTheDeadline: who releases a lease at its deadline, before its timer has run, has lost it.
