@@ -401,7 +401,7 @@ func TestManyResources(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, _ := r.client("a")
 		for round := range int64(2) {
-			for i := range 1500 {
+			for i := range 1100 {
 				l, err := c.Acquire(t.Context(), lock.Request{Resource: fmt.Sprint(i), Holder: "h"})
 				if err != nil || l.Token() != round+1 {
 					t.Fatalf("%v, %v", l, err)

@@ -39,6 +39,42 @@ func TestTimerThatHasBegun(t *testing.T) {
 	})
 }
 
+// leaving is a store that answers a request for a lock as its caller goes.
+type leaving struct {
+	store.Locks
+	leave context.CancelFunc
+}
+
+func (s *leaving) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, n int) (store.CASResult, error) {
+	res, err := s.Locks.CAS(ctx, resource, from, to, n)
+	if to.Holder == "leaver" {
+		s.leave()
+	}
+	return res, err
+}
+
+// TestGrantedAsItsCallerLeaves: whichever comes first, the next caller gets the lock.
+func TestGrantedAsItsCallerLeaves(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := &leaving{Locks: r.store.Connect("a", 1)}
+		c := r.clientOn(s)
+		for range 50 {
+			ctx, cancel := context.WithCancel(t.Context())
+			s.leave = cancel
+			if l, err := c.Acquire(ctx, lock.Request{Resource: "r", Holder: "leaver"}); err == nil {
+				r.release(l)
+			} else if !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			l, err := c.Acquire(t.Context(), lock.Request{Resource: "r", Holder: "next", Timeout: testTTL / 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.release(l)
+		}
+	})
+}
+
 // timers is a clock that counts the timers that are set.
 type timers struct {
 	clock.Clock
