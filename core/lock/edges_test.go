@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -259,6 +260,7 @@ type forbidding struct {
 
 	mu            sync.Mutex
 	reads, writes bool
+	once          bool // only the next one
 	refused       int
 }
 
@@ -267,10 +269,12 @@ var errForbidden = &store.Error{Op: "cas", Outcome: store.Fail, Permanent: true,
 func (f *forbidding) refuse(kind *bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if *kind {
+	refuse := *kind
+	if refuse {
 		f.refused++
+		*kind = !f.once
 	}
-	return *kind
+	return refuse
 }
 
 func (f *forbidding) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
@@ -331,6 +335,24 @@ func TestRefusedForGood(t *testing.T) {
 			}
 		})
 	})
+	for name, first := range map[string]bool{"a renewal, by one node": true, "a renewal, by all": false} {
+		t.Run(name, func(t *testing.T) { // is logged once
+			bubble(t, func(t *testing.T, r *rig) {
+				var lines strings.Builder
+				f := &forbidding{Locks: r.store.Connect("a", 1)}
+				c := r.clientOn(f, noRenew, func(o *lock.Options) { o.Logger = slog.New(slog.NewTextHandler(&lines, nil)) })
+				l := r.acquire(c, "a")
+				f.writes, f.once = true, first
+				if err := l.Renew(t.Context()); (err == nil) != first {
+					t.Errorf("renew: %v", err)
+				}
+				synctest.Wait()
+				if n := strings.Count(lines.String(), "renewal refused"); n != 1 {
+					t.Errorf("logged %d times", n)
+				}
+			})
+		})
+	}
 	t.Run("a lease", func(t *testing.T) { // lasts to its deadline; its release says what is wrong
 		bubble(t, func(t *testing.T, r *rig) {
 			f := &forbidding{Locks: r.store.Connect("a", 1)}

@@ -39,6 +39,29 @@ func TestTimerThatHasBegun(t *testing.T) {
 	})
 }
 
+// early is a clock whose timers of more than a second fire a second too soon.
+type early struct{ clock.Clock }
+
+func (c early) AfterFunc(d time.Duration, f func()) func() bool {
+	if d > time.Second {
+		d -= time.Second
+	}
+	return c.Clock.AfterFunc(d, f)
+}
+
+// TestTimerThatFiresEarly: a lease is held up to its deadline, and not longer, whenever the timer fires.
+func TestTimerThatFiresEarly(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, _ := r.client("a", noRenew, func(o *lock.Options) { o.Clock = early{clock.Go()} })
+		l := r.acquire(c, "h")
+		deadline := l.Deadline()
+		<-l.Context().Done()
+		if late := clock.Go().Now() - deadline; late < 0 || late > time.Millisecond {
+			t.Errorf("it ended %s after its deadline", late)
+		}
+	})
+}
+
 // leaving is a store that answers a request for a lock as its caller goes.
 type leaving struct {
 	store.Locks

@@ -208,7 +208,7 @@ func TestUnsettledAtTheDeadline(t *testing.T) {
 		if err := l.Renew(t.Context()); !errors.As(err, new(*lock.LostError)) || !errors.Is(err, lock.ErrDeadline) {
 			t.Errorf("renew: %v", err)
 		}
-		s.SetFaults(sim.Faults{Latency: time.Millisecond})
+		s.SetFaults(sim.Faults{Latency: time.Millisecond, StaleRead: 1}) // no plain read would do
 		if err := l.Release(t.Context()); !errors.As(err, new(*lock.LostError)) {
 			t.Errorf("release: %v", err)
 		}
@@ -216,6 +216,41 @@ func TestUnsettledAtTheDeadline(t *testing.T) {
 			t.Errorf("row %s", row)
 		}
 		r.ops("[acquire:ok/1 renew:unknown/6 read:ok/1 release:ok/1]")
+	})
+	t.Run("without a read", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			s := r.store.Connect("a", 7)
+			q := &quorumless{Locks: s}
+			l := r.acquire(r.clientOn(q, noRenew), "h")
+			s.SetFaults(sim.Faults{Latency: time.Millisecond, LoseRequest: 1})
+			if err := l.Renew(t.Context()); !errors.Is(err, lock.ErrDeadline) {
+				t.Errorf("renew: %v", err)
+			}
+			s.SetFaults(sim.Faults{Latency: time.Millisecond})
+			q.reads.Store(true)
+			if err := l.Release(t.Context()); !errors.Is(err, lock.ErrDeadline) {
+				t.Errorf("release: %v", err)
+			}
+			if row := r.store.Row("r"); row.Holder != "" {
+				t.Errorf("row %s", row)
+			}
+		})
+	})
+}
+
+// TestRenewalBehindAnother: who gives up waiting for another renewal is not told that it renewed.
+func TestRenewalBehindAnother(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, s := r.client("a", noRenew)
+		l := r.acquire(c, "h")
+		s.Cut(true)
+		go func() { _ = l.Renew(t.Context()) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.Renew(ctx); store.OutcomeOf(err) != store.Fail || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("renew: %v", err)
+		}
 	})
 }
 
