@@ -348,6 +348,23 @@ func TestClose(t *testing.T) {
 	})
 }
 
+// TestLastFailure: that the lock is held by another does not hide that the store failed before.
+func TestLastFailure(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.acquire(r.clientOn(r.store.Connect("b", 1), noRenew), "b")
+		s := r.store.Connect("a", 1)
+		s.SetFaults(sim.Faults{StaleRead: 1}) // it sees no row, and asks for the lock
+		q := &quorumless{Locks: s}
+		q.reads.Store(true)
+		time.AfterFunc(10*time.Millisecond, func() { q.reads.Store(false) })
+		_, err := r.clientOn(q).Acquire(t.Context(), lock.Request{Resource: "r", Holder: "a", Timeout: time.Second})
+		if !errors.Is(err, lock.ErrTimeout) || !errors.Is(err, errNoQuorum) {
+			t.Errorf("acquire: %v", err)
+		}
+		r.ops("[acquire:ok/1 acquire:fail/1]")
+	})
+}
+
 func TestCallersContext(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, _ := r.client("a")

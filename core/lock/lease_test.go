@@ -238,6 +238,19 @@ func TestUnsettledAtTheDeadline(t *testing.T) {
 	})
 }
 
+// TestRenewalConfirmedTooLate: a renewal that becomes known after the deadline renewed nothing.
+func TestRenewalConfirmedTooLate(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, s := r.client("a", noRenew)
+		l := r.acquire(c, "h")
+		time.Sleep(testTTL - 400*time.Millisecond) // 180 ms before the deadline
+		s.SetFaults(sim.Faults{Latency: 300 * time.Millisecond})
+		if err := l.Renew(t.Context()); !errors.Is(err, lock.ErrDeadline) || r.store.Row("r").Beat != 1 {
+			t.Errorf("renew: %v", err)
+		}
+	})
+}
+
 // TestRenewalBehindAnother: who gives up waiting for another renewal is not told that it renewed.
 func TestRenewalBehindAnother(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
