@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"fencepost/core/lock"
-	"fencepost/core/store"
 	"fencepost/core/store/sim"
 )
 
@@ -186,55 +184,6 @@ func TestAbandonedAcquire(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// TestLateGrant: a grant that becomes known after its deadline is not given to
-// its caller, who goes on trying.
-func TestLateGrant(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, s := r.client("a", func(o *lock.Options) { o.RequestTimeout = 2 * time.Second })
-		r.release(r.acquire(c, "warm up"))
-		s.SetFaults(sim.Faults{Latency: time.Millisecond, LoseReply: 1})
-		time.AfterFunc(7*time.Second, func() { s.SetFaults(sim.Faults{Latency: time.Millisecond}) })
-		l := r.acquire(c, "h")
-		if l.Token() != 3 || !l.Valid() {
-			t.Errorf("token %d", l.Token())
-		}
-		if lost := r.rec.losses(); len(lost) != 1 || !errors.Is(lost[0], lock.ErrLateGrant) {
-			t.Errorf("lost %v", lost)
-		}
-		r.ops("[acquire:ok/1 release:ok/1 acquire:ok/5 release:ok/1 acquire:ok/1]")
-	})
-	t.Run("that is not given back in time", func(t *testing.T) {
-		bubble(t, func(t *testing.T, r *rig) {
-			s := r.store.Connect("a", 7)
-			k := &keeping{Locks: s}
-			c := r.clientOn(k)
-			r.release(r.acquire(c, "warm up"))
-			k.on.Store(true)
-			s.SetFaults(sim.Faults{Latency: time.Millisecond, LoseReply: 1})
-			time.AfterFunc(7*time.Second, func() { s.SetFaults(sim.Faults{Latency: time.Millisecond}) })
-			_, err := c.Acquire(t.Context(), lock.Request{Resource: "r", Holder: "h", Timeout: 10 * time.Second})
-			var ae *lock.AcquireError
-			if !errors.As(err, &ae) || !ae.Unsettled || ae.Reason != lock.ErrTimeout || !errors.Is(err, lock.ErrLateGrant) {
-				t.Errorf("acquire: %v", err)
-			}
-		})
-	})
-}
-
-// keeping is a store that answers no release.
-type keeping struct {
-	store.Locks
-	on atomic.Bool
-}
-
-func (k *keeping) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, n int) (store.CASResult, error) {
-	if k.on.Load() && to.Holder == "" {
-		<-ctx.Done()
-		return store.CASResult{}, context.Cause(ctx)
-	}
-	return k.Locks.CAS(ctx, resource, from, to, n)
 }
 
 // TestRefusal: a node that refuses is followed by the next; if all refuse, the
