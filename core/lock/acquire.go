@@ -3,7 +3,6 @@ package lock
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -113,6 +112,10 @@ func (a *acquisition) contend(ctx context.Context) (*Lease, error) {
 			return nil, a.fail(context.Cause(ctx))
 		case a.refused:
 			return nil, a.fail(ErrRefused)
+		}
+		select {
+		case <-r.wake: // no news any more: the look that follows shows it
+		default:
 		}
 		row, since, known := r.look()
 		now := c.clock.Now()
@@ -301,16 +304,13 @@ func (a *acquisition) outcome(ctx context.Context, o *operation) *Lease {
 	lost := &LostError{Resource: a.req.Resource, Token: g.version.Fence, Reason: ErrLateGrant}
 	a.last = lost
 	a.c.obs.LeaseLost(a.req.Resource, a.req.Holder, g.version.Fence, lost)
-	if a.c.fork() {
-		settled := a.r.setPending()
-		go func() {
-			defer a.c.done()
-			defer settled()
-			a.c.handBack(a.r, g)
-		}()
-		if err := a.r.awaitPending(ctx); err != nil && !errors.Is(a.last, err) {
-			a.unsettled = true
-		}
-	}
+	a.c.fork()
+	settled := a.r.setPending()
+	go func() {
+		defer a.c.done()
+		defer settled()
+		a.c.handBack(a.r, g)
+	}()
+	a.unsettled = a.r.awaitPending(ctx) != nil
 	return nil
 }

@@ -37,7 +37,7 @@ func TestTakeover(t *testing.T) {
 		la := r.acquire(a, "a")
 		start := time.Now()
 		lb := r.acquire(b, "b")
-		if waited := time.Since(start); waited < testTTL || waited > testTTL+testTTL/8 {
+		if waited := time.Since(start); waited < testTTL || waited > testTTL+20*time.Millisecond {
 			t.Errorf("taken over after %s", waited)
 		}
 		if la.Valid() || lb.Token() != 2 {
@@ -186,25 +186,6 @@ func TestAbandonedAcquire(t *testing.T) {
 	})
 }
 
-// TestLateGrant: a grant that becomes known after its deadline is not given to
-// its caller, who goes on trying.
-func TestLateGrant(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, s := r.client("a", func(o *lock.Options) { o.RequestTimeout = 2 * time.Second })
-		r.release(r.acquire(c, "warm up"))
-		s.SetFaults(sim.Faults{Latency: time.Millisecond, LoseReply: 1})
-		time.AfterFunc(7*time.Second, func() { s.SetFaults(sim.Faults{Latency: time.Millisecond}) })
-		l := r.acquire(c, "h")
-		if l.Token() != 3 || !l.Valid() {
-			t.Errorf("token %d", l.Token())
-		}
-		if lost := r.rec.losses(); len(lost) != 1 || !errors.Is(lost[0], lock.ErrLateGrant) {
-			t.Errorf("lost %v", lost)
-		}
-		r.ops("[acquire:ok/1 release:ok/1 acquire:ok/5 release:ok/1 acquire:ok/1]")
-	})
-}
-
 // TestRefusal: a node that refuses is followed by the next; if all refuse, the
 // operation has failed and a new one is tried.
 func TestRefusal(t *testing.T) {
@@ -275,6 +256,29 @@ func TestClose(t *testing.T) {
 			}
 		})
 	})
+	t.Run("by force, one lease", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			c, _ := r.client("a", noRenew)
+			r.acquire(c, "h")
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := c.Close(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	})
+	t.Run("with nothing left", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			for range 30 { // as it may see either end first
+				c, _ := r.client("a")
+				if err := c.Close(ctx); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			}
+		})
+	})
 	t.Run("with a renewal on its way", func(t *testing.T) {
 		bubble(t, func(t *testing.T, r *rig) {
 			c, s := r.client("a")
@@ -290,6 +294,23 @@ func TestClose(t *testing.T) {
 			// Nobody releases the lease any more, and an observer is called for each end.
 			r.ops("[acquire:ok/1 renew:unknown/1]")
 		})
+	})
+}
+
+// TestLastFailure: that the lock is held by another does not hide that the store failed before.
+func TestLastFailure(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.acquire(r.clientOn(r.store.Connect("b", 1), noRenew), "b")
+		s := r.store.Connect("a", 1)
+		s.SetFaults(sim.Faults{StaleRead: 1}) // it sees no row, and asks for the lock
+		q := &quorumless{Locks: s}
+		q.reads.Store(true)
+		time.AfterFunc(10*time.Millisecond, func() { q.reads.Store(false) })
+		_, err := r.clientOn(q).Acquire(t.Context(), lock.Request{Resource: "r", Holder: "a", Timeout: time.Second})
+		if !errors.Is(err, lock.ErrTimeout) || !errors.Is(err, errNoQuorum) {
+			t.Errorf("acquire: %v", err)
+		}
+		r.ops("[acquire:ok/1 acquire:fail/1]")
 	})
 }
 
@@ -346,7 +367,7 @@ func TestManyResources(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, _ := r.client("a")
 		for round := range int64(2) {
-			for i := range 1500 {
+			for i := range 1100 {
 				l, err := c.Acquire(t.Context(), lock.Request{Resource: fmt.Sprint(i), Holder: "h"})
 				if err != nil || l.Token() != round+1 {
 					t.Fatalf("%v, %v", l, err)

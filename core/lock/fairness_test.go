@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -32,6 +33,30 @@ func TestQuickHandOverBetweenProcesses(t *testing.T) {
 		<-done
 		if waited > testTTL/8+50*time.Millisecond {
 			t.Errorf("seen %s after the release", waited)
+		}
+	})
+}
+
+// TestStandsBack: after four grants in a row, a process that has seen another waits for as long as
+// the last one lasted, and 50 ms, half of that more or less.
+func TestStandsBack(t *testing.T) {
+	const held = 200 * time.Millisecond
+	bubble(t, func(t *testing.T, r *rig) {
+		a, b := r.clientOn(r.store.Connect("a", 1)), r.clientOn(r.store.Connect("b", 1))
+		l := r.acquire(b, "b")
+		if _, err := a.TryAcquire(t.Context(), lock.Request{Resource: "r", Holder: "a"}); !errors.Is(err, lock.ErrHeld) {
+			t.Fatal(err)
+		}
+		r.release(l)
+		for n := range 6 {
+			start := time.Now()
+			l := r.acquire(a, "a")
+			waited := time.Since(start)
+			if back := n == 4; back != (waited >= held) && n > 0 || back && (waited < held+25*time.Millisecond || waited > held+76*time.Millisecond) {
+				t.Errorf("grant %d after %s", n+1, waited)
+			}
+			time.Sleep(held)
+			r.release(l)
 		}
 	})
 }

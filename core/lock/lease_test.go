@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -207,7 +208,7 @@ func TestUnsettledAtTheDeadline(t *testing.T) {
 		if err := l.Renew(t.Context()); !errors.As(err, new(*lock.LostError)) || !errors.Is(err, lock.ErrDeadline) {
 			t.Errorf("renew: %v", err)
 		}
-		s.SetFaults(sim.Faults{Latency: time.Millisecond})
+		s.SetFaults(sim.Faults{Latency: time.Millisecond, StaleRead: 1}) // no plain read would do
 		if err := l.Release(t.Context()); !errors.As(err, new(*lock.LostError)) {
 			t.Errorf("release: %v", err)
 		}
@@ -215,6 +216,54 @@ func TestUnsettledAtTheDeadline(t *testing.T) {
 			t.Errorf("row %s", row)
 		}
 		r.ops("[acquire:ok/1 renew:unknown/6 read:ok/1 release:ok/1]")
+	})
+	t.Run("without a read", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			s := r.store.Connect("a", 7)
+			q := &quorumless{Locks: s}
+			l := r.acquire(r.clientOn(q, noRenew), "h")
+			s.SetFaults(sim.Faults{Latency: time.Millisecond, LoseRequest: 1})
+			if err := l.Renew(t.Context()); !errors.Is(err, lock.ErrDeadline) {
+				t.Errorf("renew: %v", err)
+			}
+			s.SetFaults(sim.Faults{Latency: time.Millisecond})
+			q.reads.Store(true)
+			if err := l.Release(t.Context()); !errors.Is(err, lock.ErrDeadline) {
+				t.Errorf("release: %v", err)
+			}
+			if row := r.store.Row("r"); row.Holder != "" {
+				t.Errorf("row %s", row)
+			}
+		})
+	})
+}
+
+// TestRenewalConfirmedTooLate: a renewal that becomes known after the deadline renewed nothing.
+func TestRenewalConfirmedTooLate(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, s := r.client("a", noRenew)
+		l := r.acquire(c, "h")
+		time.Sleep(testTTL - 400*time.Millisecond) // 180 ms before the deadline
+		s.SetFaults(sim.Faults{Latency: 300 * time.Millisecond})
+		if err := l.Renew(t.Context()); !errors.Is(err, lock.ErrDeadline) || r.store.Row("r").Beat != 1 {
+			t.Errorf("renew: %v", err)
+		}
+	})
+}
+
+// TestRenewalBehindAnother: who gives up waiting for another renewal is not told that it renewed.
+func TestRenewalBehindAnother(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, s := r.client("a", noRenew)
+		l := r.acquire(c, "h")
+		s.Cut(true)
+		go func() { _ = l.Renew(t.Context()) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.Renew(ctx); store.OutcomeOf(err) != store.Fail || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("renew: %v", err)
+		}
 	})
 }
 
@@ -314,5 +363,32 @@ func TestRaiseFence(t *testing.T) {
 		if got, err := lock.RaiseFence(t.Context(), s, "full", 8); err != nil || got != math.MaxInt64-2 {
 			t.Errorf("%d, %v", got, err)
 		}
+		if got, err := lock.RaiseFence(t.Context(), s, "new", 1); err != nil || got != 1 {
+			t.Errorf("by 1: %d, %v", got, err)
+		}
+		// What a plain read shows may be late: it would name a version that is gone.
+		s.SetFaults(sim.Faults{StaleRead: 1})
+		if got, err := lock.RaiseFence(t.Context(), s, "new", 1); err != nil || got != 2 {
+			t.Errorf("again: %d, %v", got, err)
+		}
+		none := &quorumless{Locks: s}
+		for _, refuses := range []*atomic.Bool{&none.reads, &none.writes} {
+			refuses.Store(true)
+			if got, err := lock.RaiseFence(t.Context(), none, "new", 1); !errors.Is(err, errNoQuorum) || got != 0 {
+				t.Errorf("without a quorum: %d, %v", got, err)
+			}
+			refuses.Store(false)
+		}
+		if got, err := lock.RaiseFence(t.Context(), blind{s}, "new", 1); err == nil {
+			t.Errorf("raised to %d though another was quicker", got)
+		}
+		if row, err := s.Read(t.Context(), "new", true); err != nil || row.Fence != 2 || !row.Free() {
+			t.Errorf("%s, %v", row, err)
+		}
 	})
 }
+
+// blind is a store that is always changed between a read and what follows from it.
+type blind struct{ store.Locks }
+
+func (blind) Read(context.Context, string, bool) (*store.Version, error) { return nil, nil }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,44 +16,76 @@ import (
 )
 
 // quorumless is a store whose nodes see no quorum for reads, or for writes, and say so at
-// once. It counts what it refuses.
+// once. It notes when.
 type quorumless struct {
 	store.Locks
 	reads, writes atomic.Bool
-	refused       atomic.Int64
+
+	mu      sync.Mutex
+	refused []time.Time
+}
+
+func (q *quorumless) refuse() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.refused = append(q.refused, time.Now())
+	return errNoQuorum
+}
+
+// tries is when requests of so many copies were first refused.
+func (q *quorumless) tries(copies int) (first []time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := 0; i < len(q.refused); i += copies {
+		first = append(first, q.refused[i])
+	}
+	return first
 }
 
 var errNoQuorum = &store.Error{Outcome: store.Fail, Cause: errors.New("no quorum")}
 
 func (q *quorumless) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
 	if q.reads.Load() {
-		q.refused.Add(1)
-		return nil, errNoQuorum
+		return nil, q.refuse()
 	}
 	return q.Locks.Read(ctx, resource, serial)
 }
 
 func (q *quorumless) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, n int) (store.CASResult, error) {
 	if q.writes.Load() {
-		q.refused.Add(1)
-		return store.CASResult{}, errNoQuorum
+		return store.CASResult{}, q.refuse()
 	}
 	return q.Locks.CAS(ctx, resource, from, to, n)
 }
 
-// slowly makes pauses of 1 s that double to 4 s. Copies of one request follow each other
+// slowly makes pauses of 1 s that double to 64 s. Copies of one request follow each other
 // within 10 ms, so that the pauses are those between requests.
 func slowly(o *lock.Options) {
-	o.Backoff = lock.Backoff{Min: time.Second, Max: 4 * time.Second}
+	o.Backoff = lock.Backoff{Min: time.Second, Max: 64 * time.Second}
 	o.RequestTimeout = 10 * time.Millisecond
 }
 
+// double fails unless the pauses between instants double, half of each more or less. What
+// happens at the instants takes less than so long.
+func double(t *testing.T, at []time.Time, b lock.Backoff, work time.Duration) {
+	t.Helper()
+	if d := b.Max; len(at) < 2 || at[len(at)-1].Sub(at[0]) < 2*d {
+		t.Errorf("only %d tries", len(at))
+	}
+	for i, d := 1, b.Min; i < len(at); i++ {
+		if w := at[i].Sub(at[i-1]); w < d/2 || w >= d/2+d+work {
+			t.Errorf("pause %d lasts %s, want %s, half of it more or less", i, w, d)
+		}
+		d = min(2*d, b.Max)
+	}
+}
+
 // TestPausesWhileAcquiring: an acquire that is refused tries again after 1 s, 2 s, 4 s and so on,
-// half of it more or less: 6 to 17 times in 30 s. Each try to write has three copies.
+// half of it more or less. Each try to write has three copies.
 func TestPausesWhileAcquiring(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuse func(*quorumless)
-		copies int64
+		copies int
 	}{
 		"reads":               {func(q *quorumless) { q.reads.Store(true) }, 1},
 		"writes after a look": {func(q *quorumless) { q.writes.Store(true) }, 3},
@@ -61,13 +95,11 @@ func TestPausesWhileAcquiring(t *testing.T) {
 				q := &quorumless{Locks: r.store.Connect("a", 1)}
 				c.refuse(q)
 				client := r.clientOn(q, slowly)
-				_, err := client.Acquire(t.Context(), lock.Request{Resource: "r", Holder: "h", Timeout: 30 * time.Second})
+				_, err := client.Acquire(t.Context(), lock.Request{Resource: "r", Holder: "h", Timeout: 10 * time.Minute})
 				if !errors.Is(err, lock.ErrTimeout) || !errors.Is(err, errNoQuorum) {
 					t.Errorf("acquire: %v", err)
 				}
-				if n := q.refused.Load() / c.copies; n < 6 || n > 17 {
-					t.Errorf("it tried %d times in 30 s", n)
-				}
+				double(t, q.tries(c.copies), lock.Backoff{Min: time.Second, Max: 64 * time.Second}, 100*time.Millisecond)
 			})
 		})
 	}
@@ -76,7 +108,7 @@ func TestPausesWhileAcquiring(t *testing.T) {
 // TestPausesWhileReleasing: a release that is refused is tried again, with pauses that double,
 // for two ttls: as long as the row may keep others out.
 func TestPausesWhileReleasing(t *testing.T) {
-	const ttl = 20 * time.Second
+	const ttl = 5 * time.Minute
 	bubble(t, func(t *testing.T, r *rig) {
 		q := &quorumless{Locks: r.store.Connect("a", 1)}
 		c := r.clientOn(q, slowly, noRenew, func(o *lock.Options) { o.TTL = ttl })
@@ -87,12 +119,10 @@ func TestPausesWhileReleasing(t *testing.T) {
 		if store.OutcomeOf(err) != store.Fail || !errors.Is(err, errNoQuorum) {
 			t.Errorf("release: %v", err)
 		}
-		if d := time.Since(start); d < 2*ttl || d > 2*ttl+7*time.Second {
+		if d := time.Since(start); d < 2*ttl || d > 2*ttl+97*time.Second {
 			t.Errorf("it gave up after %s", d)
 		}
-		if n := q.refused.Load() / 3; n < 8 || n > 23 {
-			t.Errorf("it tried %d times in %s", n, 2*ttl)
-		}
+		double(t, q.tries(3), lock.Backoff{Min: time.Second, Max: 64 * time.Second}, 100*time.Millisecond)
 	})
 	t.Run("until a quorum is there", func(t *testing.T) {
 		bubble(t, func(t *testing.T, r *rig) {
@@ -105,6 +135,85 @@ func TestPausesWhileReleasing(t *testing.T) {
 				t.Errorf("row %s", row)
 			}
 		})
+	})
+}
+
+// watchful is a store that notes when and how it was read, and when leases were renewed. Once it
+// is emptied, the rows are gone.
+type watchful struct {
+	store.Locks
+	emptied, serial atomic.Bool
+
+	mu            sync.Mutex
+	reads, renews []time.Time
+}
+
+func (w *watchful) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
+	w.mu.Lock()
+	w.reads = append(w.reads, time.Now())
+	w.mu.Unlock()
+	if serial {
+		w.serial.Store(true)
+	}
+	return w.Locks.Read(ctx, resource, serial)
+}
+
+func (w *watchful) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, n int) (store.CASResult, error) {
+	if to.Beat > 0 && to.Holder != "" && w.emptied.Load() {
+		w.mu.Lock()
+		w.renews = append(w.renews, time.Now())
+		w.mu.Unlock()
+		return store.CASResult{}, nil
+	}
+	return w.Locks.CAS(ctx, resource, from, to, n)
+}
+
+// TestPausesBetweenLooks: who waits for another's lock looks at it after 50 ms, 100 ms and so on,
+// half of it more or less, and after 2 s at most. The looks are plain reads, which cost less.
+func TestPausesBetweenLooks(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		w := &watchful{Locks: r.store.Connect("b", 1)}
+		r.acquire(r.clientOn(r.store.Connect("a", 1), noRenew, func(o *lock.Options) { o.TTL = time.Minute }), "a")
+		_, _ = r.clientOn(w).Acquire(t.Context(), lock.Request{Resource: "r", Holder: "b", Timeout: 30 * time.Second})
+		if w.serial.Load() {
+			t.Error("a serial read")
+		}
+		// The longest pause is the longest, not half more.
+		for i := 1; i < len(w.reads); i++ {
+			if d := w.reads[i].Sub(w.reads[i-1]); d > 2*time.Second+time.Millisecond {
+				t.Errorf("pause %d lasts %s", i, d)
+			}
+		}
+		double(t, w.reads, lock.Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}, 0)
+	})
+}
+
+// TestPausesBetweenRenewals: a renewal that fails is tried again soon, and then with pauses that
+// double, up to a twelfth of the ttl.
+func TestPausesBetweenRenewals(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		w := &watchful{Locks: r.store.Connect("a", 1)}
+		c := r.clientOn(w, func(o *lock.Options) {
+			o.Backoff.Min, o.Rand = time.Millisecond, rand.New(rand.NewPCG(1, 2))
+		})
+		start := time.Now()
+		l := r.acquire(c, "h")
+		w.emptied.Store(true)
+		<-l.Context().Done()
+		var pauses []time.Duration // of which each is only one, and not the rest of a third of the ttl
+		for i := 1; i < len(w.renews); i++ {
+			if w.renews[i-1].Sub(start) >= testTTL/3 {
+				pauses = append(pauses, w.renews[i].Sub(w.renews[i-1]))
+			}
+		}
+		if len(pauses) < 6 || pauses[0] > testTTL/24 {
+			t.Fatalf("pauses %s", pauses)
+		}
+		for i, p := range pauses[1:] {
+			if p != min(2*pauses[i], testTTL/12) {
+				t.Errorf("a pause of %s after one of %s", p, pauses[i])
+			}
+		}
 	})
 }
 

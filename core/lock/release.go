@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"fencepost/core/store"
 )
@@ -142,7 +141,7 @@ func (c *Client) handBack(r *resource, g grant) error {
 		case o.outcome == store.Fail && !o.final && c.base.Err() == nil && now < g.anchor+2*g.version.TTL:
 			// Every node refused. While the row blocks others, try again.
 			_ = c.clock.Sleep(c.base, c.jitter(pause))
-			pause = min(2*pause, max(c.opt.Backoff.Max, time.Millisecond))
+			pause = min(2*pause, c.opt.Backoff.Max)
 			continue
 		}
 		return &store.Error{Op: "release " + r.name, Outcome: o.outcome, Permanent: o.final, Cause: o.err}

@@ -1,6 +1,8 @@
 package lock
 
 import (
+	"io"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -81,6 +83,8 @@ func TestOptions(t *testing.T) {
 		"negative base":        {Options{MarginBase: -1}, false},
 		"negative timeout":     {Options{RequestTimeout: -1}, false},
 		"backoff reversed":     {Options{Backoff: Backoff{Min: time.Second, Max: time.Millisecond}}, false},
+		"backoff negative":     {Options{Backoff: Backoff{Min: -1}}, false},
+		"backoff always 1 ns":  {Options{Backoff: Backoff{Min: 1, Max: 1}}, true},
 		"short ttl, no base":   {Options{TTL: 100 * time.Millisecond, MarginBase: time.Millisecond}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,6 +93,90 @@ func TestOptions(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		})
+	}
+}
+
+// TestDefaults: they are what Options says.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	o, err := Options{}.withDefaults()
+	if err != nil || o.TTL != 30*time.Second || o.DriftBound != 0.01 || o.MarginBase != 100*time.Millisecond ||
+		o.Backoff != (Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}) {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if o.Clock == nil || o.Rand == nil || o.Logger == nil || o.NewID() == o.NewID() {
+		t.Error("a client without a clock, chance, a logger or ids of its own")
+	}
+}
+
+// TestTexts: what an error and a kind say of themselves.
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	held := &store.Version{Fence: 7, Holder: "you"}
+	for want, err := range map[string]error{
+		`lock "r": lock: held by another`:                                                                         &AcquireError{Resource: "r", Reason: ErrHeld},
+		`lock "r": lock: held by another (last seen held by "you", token 7)`:                                      &AcquireError{Resource: "r", Reason: ErrHeld, Row: held},
+		`lock "r": lock: client is closed`:                                                                        &AcquireError{Resource: "r", Reason: ErrClosed, Row: &store.Version{Fence: 7}},
+		`lock "r": lock: client is closed; last failure: EOF`:                                                     &AcquireError{Resource: "r", Reason: ErrClosed, Last: io.EOF},
+		"lock \"r\": lock: client is closed; a request is still unsettled and will be released in the background": &AcquireError{Resource: "r", Reason: ErrClosed, Unsettled: true},
+	} {
+		if err.Error() != want {
+			t.Errorf("%s\nwant %s", err, want)
+		}
+	}
+	for k, want := range map[OpKind]string{0: "op(0)", 1: "acquire", 2: "renew", 3: "release", 4: "read", 5: "op(5)", -1: "op(-1)"} {
+		if k.String() != want {
+			t.Errorf("%d: %s, want %s", int(k), k, want)
+		}
+	}
+}
+
+// TestDurations: what a client draws, and how long it waits for an answer.
+func TestDurations(t *testing.T) {
+	t.Parallel()
+	c := &Client{opt: Options{Rand: rand.New(rand.NewPCG(1, 2))}}
+	const d, near = time.Second, 20 * time.Millisecond
+	least, most := 2*d, time.Duration(0)
+	for range 1000 {
+		j := c.jitter(d)
+		least, most = min(least, j), max(most, j)
+	}
+	if least < d/2 || least > d/2+near || most < 3*d/2-near || most >= 3*d/2 {
+		t.Errorf("jitter of %s is from %s to %s", d, least, most)
+	}
+	if c.draw(0) != 0 || c.draw(-1) != 0 {
+		t.Error("something is drawn from nothing")
+	}
+	for _, w := range []struct{ option, ttl, want time.Duration }{
+		{0, 6 * time.Second, time.Second}, {0, 600 * time.Millisecond, 100 * time.Millisecond},
+		{0, 3 * time.Millisecond, time.Millisecond}, {1, 6 * time.Second, 1},
+	} {
+		c.opt.RequestTimeout = w.option
+		if got := c.requestTimeout(w.ttl); got != w.want {
+			t.Errorf("an answer about a ttl of %s is waited for for %s, want %s", w.ttl, got, w.want)
+		}
+	}
+}
+
+// TestWatched: another's row is remembered for 10 of its ttls.
+func TestWatched(t *testing.T) {
+	t.Parallel()
+	const ttl = 8 * time.Second
+	for name, c := range map[string]struct {
+		row  *store.Version
+		idle time.Duration
+		want bool
+	}{
+		"held":           {&store.Version{Holder: "you", TTL: ttl}, 10*ttl - 1, true},
+		"held, long ago": {&store.Version{Holder: "you", TTL: ttl}, 10 * ttl, false},
+		"free":           {&store.Version{TTL: ttl}, 0, false},
+		"absent":         {nil, 0, false},
+	} {
+		r := newResource("r")
+		r.learn(c.row, 0, plainRead)
+		if r.watched(c.idle) != c.want {
+			t.Errorf("%s: %v", name, !c.want)
+		}
 	}
 }
 

@@ -154,8 +154,8 @@ func LedgerAfter(ctx context.Context, s Sink, resource string, after int64, n in
 	if err != nil {
 		return nil, err
 	}
-	from := sort.Search(len(all), func(i int) bool { return all[i].Seq > after })
-	return all[from:min(from+n, len(all))], nil
+	rest := all[sort.Search(len(all), func(i int) bool { return all[i].Seq > after }):]
+	return rest[:min(n, len(rest))], nil
 }
 
 // IssuerError is a token of another issuer than the one that the resource is

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"fencepost/core/sink"
+	"fencepost/core/sink/sinktest"
 	"fencepost/core/store"
 )
 
@@ -128,13 +130,63 @@ func TestOutcomeOf(t *testing.T) {
 			}
 		})
 	}
-	for r, want := range map[sink.Result]string{sink.Applied: "applied", sink.Duplicate: "duplicate", sink.Stale: "stale", sink.Conflict: "conflict", 0: "result(0)"} {
+	for r, want := range map[sink.Result]string{sink.Applied: "applied", sink.Duplicate: "duplicate", sink.Stale: "stale", sink.Conflict: "conflict", 0: "result(0)", 5: "result(5)"} {
 		if r.String() != want {
 			t.Errorf("%d: %s", int(r), r)
 		}
-		if r != 0 && sink.ResultOf(want) != r || sink.ResultOf("other") != 0 {
+		if r != 0 && r != 5 && sink.ResultOf(want) != r || sink.ResultOf("other") != 0 {
 			t.Errorf("%s is read as %s", want, sink.ResultOf(want))
 		}
+	}
+}
+
+// TestUnsettled: of all answers, only Stale leaves open what became of an earlier copy.
+func TestUnsettled(t *testing.T) {
+	t.Parallel()
+	for r, want := range map[sink.Result]store.Outcome{sink.Applied: store.OK, sink.Duplicate: store.OK, sink.Conflict: store.Fail, sink.Stale: store.Unknown} {
+		a := sink.Answer{Result: r}
+		err := sink.Unsettled("put", a)
+		if (err == nil) != (r != sink.Stale) || err != nil && !errors.Is(err, sink.ErrStaleAfterUnknown) || sink.OutcomeOf(a, err) != want {
+			t.Errorf("%s: %v", r, err)
+		}
+	}
+}
+
+// whole is a sink that reads ledgers only whole.
+type whole struct {
+	sink.Sink
+	err error
+}
+
+func (w whole) Ledger(ctx context.Context, resource string) ([]sink.Entry, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	return w.Sink.Ledger(ctx, resource)
+}
+
+// TestLedgerAfter: a part of a ledger is the same, whether the sink can read it alone or not.
+func TestLedgerAfter(t *testing.T) {
+	t.Parallel()
+	pager := sinktest.NewMemory()
+	for token := range int64(4) {
+		if _, err := pager.Raise(t.Context(), "r", "i", token+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for after := range int64(5) {
+		for _, n := range []int{1, 2, math.MaxInt} {
+			want, _ := pager.LedgerAfter(t.Context(), "r", after, n)
+			for name, s := range map[string]sink.Sink{"pager": pager, "whole": whole{Sink: pager}} {
+				got, err := sink.LedgerAfter(t.Context(), s, "r", after, n)
+				if err != nil || !slices.Equal(got, want) || len(got) != min(n, int(4-after)) {
+					t.Errorf("%s: up to %d after %d: %v, %v", name, n, after, got, err)
+				}
+			}
+		}
+	}
+	if _, err := sink.LedgerAfter(t.Context(), whole{Sink: pager, err: io.EOF}, "r", 0, 1); !errors.Is(err, io.EOF) {
+		t.Errorf("a ledger that cannot be read: %v", err)
 	}
 }
 
@@ -198,7 +250,7 @@ func TestNamesAndFloors(t *testing.T) {
 		"highest":         {"i", sink.MaxToken, nil, true},
 		"no issuer":       {"", 1, nil, false},
 		"below any token": {"i", 0, nil, false},
-		"above any token": {"i", sink.MaxToken + 1, nil, false},
+		"above any token": {"i", math.MaxInt64, nil, false},
 		"no name":         {"i", 1, []string{"a", ""}, false},
 		"a floor":         {"i", 1, []string{sink.FloorOf("i")}, false},
 	} {

@@ -54,6 +54,16 @@ func TestOutcomeOf(t *testing.T) {
 	}
 }
 
+// TestOutcomeString: what is no outcome is named by its number.
+func TestOutcomeString(t *testing.T) {
+	t.Parallel()
+	for o, want := range map[store.Outcome]string{store.Unknown: "unknown", store.OK: "ok", store.Fail: "fail", -1: "outcome(-1)", 3: "outcome(3)"} {
+		if o.String() != want {
+			t.Errorf("%d: %s, want %s", int(o), o, want)
+		}
+	}
+}
+
 // TestVersionOrder: Older is a strict order of a row's versions, with nil first.
 func TestVersionOrder(t *testing.T) {
 	t.Parallel()

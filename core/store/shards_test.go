@@ -38,7 +38,7 @@ func TestKeyOrder(t *testing.T) {
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	op := store.Op{Kind: store.Put, Before: "12345", Row: store.Row{Key: store.Key{ID: "1"}, State: "12", Note: "123", Body: []byte("1234")}}
-	if n := op.Bytes(); n != store.RowBytes+15 {
+	if n := op.Bytes(); n != 215 {
 		t.Errorf("an operation has %d bytes", n)
 	}
 	if n := (store.Batch{Ops: []store.Op{op, op}}).Bytes(); n != 2*op.Bytes() {
@@ -65,6 +65,9 @@ func TestRanges(t *testing.T) {
 	for _, kind := range []store.OpKind{store.Put, store.PutNew, store.Delete} {
 		if op := (store.Op{Kind: kind, Row: at, Before: "f", Below: 9}); op.IsRange() || op.Takes(at.Key) {
 			t.Errorf("%+v is a range deletion", op)
+		}
+		if kind == (store.Op{}).Kind {
+			t.Errorf("an operation of no kind is one of kind %d", kind)
 		}
 	}
 	for k, want := range map[store.Key][3]bool{

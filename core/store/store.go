@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -111,11 +112,7 @@ type RunsDay struct {
 // DayOf is the day of an instant.
 func DayOf(t time.Time) int {
 	const day = 24 * 60 * 60
-	s := t.Unix()
-	if s < 0 {
-		s -= day - 1
-	}
-	return int(s / day)
+	return int(math.Floor(float64(t.Unix()) / day))
 }
 
 // RunRow tells people of a run of a job that has ended. Nothing rests on it: it may

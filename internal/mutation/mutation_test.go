@@ -54,6 +54,8 @@ func TestMutants(t *testing.T) {
 		"Wait:zero:1":       "for n < 0 {",
 		"Wait:arithmetic:1": "n--",
 		"Wait:remove:1":     "if false { n++ }",
+		"-:plus-one:1":      "const Least = 2",
+		"-:minus-one:1":     "const Least = 0",
 	}
 	got := map[string]string{}
 	for id, m := range byID {
@@ -65,7 +67,8 @@ func TestMutants(t *testing.T) {
 }
 
 // TestToy: tests kill a mutant that they notice and one that never ends; they let pass what
-// they do not look at, and what cannot be seen. What does not compile does not count.
+// they do not look at, and what cannot be seen. What does not compile, or its tests do not,
+// does not count.
 func TestToy(t *testing.T) {
 	t.Parallel()
 	_, byID := mutantsOfToy(t)
@@ -75,13 +78,13 @@ func TestToy(t *testing.T) {
 	}
 	defer j.Close()
 	var some []Mutant
-	for _, id := range []string{"Half:boundary:1", "Half:no-error:1", "Half:zero:1", "Larger:boundary:1", "Wait:remove:1", "Wait:plus-one:1"} {
+	for _, id := range []string{"Half:boundary:1", "Half:no-error:1", "Half:zero:1", "Larger:boundary:1", "Wait:remove:1", "Wait:plus-one:1", "-:minus-one:1"} {
 		some = append(some, byID[id])
 	}
 	var out strings.Builder
 	equal := Equivalents{toy + "/toy.go:Larger:boundary:1": {}}
 	score, err := Sample(t.Context(), &out, j, some, equal, len(some), 1)
-	if want := (Score{Killed: 3, Survived: 1, Equivalent: 1, NotCompiled: 1}); score != want || err != nil {
+	if want := (Score{Killed: 3, Survived: 1, Equivalent: 1, NotCompiled: 2}); score != want || err != nil {
 		t.Errorf("%s, %v, want %s\n%s", score, err, want, &out)
 	}
 	for _, line := range []string{"Half:boundary:1  line 10, by TestHalf", "Wait:remove:1  line 27, by limit",

@@ -27,7 +27,7 @@ var Subsets = map[string][]Step{
 		{"core/store", nil},
 		{"core/store/sim", nil},
 		{"core/lock", []string{"-test.run=^Test(Simulation|Refusal|RenewalThroughRefusals|ServerTimeout|UnsettledAtTheDeadline|Settle|RaiseFence|RestoredLocks)$", "-sim.seeds=40"}},
-		{"core/engine", []string{"-test.run=^TestSimulation$", "-sim.seeds=10"}},
+		{"core/engine", []string{"-test.run=^Test(Simulation|OptionsAtTheirLimits)$", "-sim.seeds=10"}},
 	},
 	"core/engine": {
 		{"core/engine", []string{"-test.run=^TestSimulation$", "-sim.seeds=60"}},

@@ -22,3 +22,11 @@ func TestLarger(t *testing.T) {
 func TestWait(t *testing.T) {
 	Wait(8)
 }
+
+func TestLeast(t *testing.T) {
+	for n, want := range map[int]int{0: 0, Least: 0} {
+		if got, err := Half(n); got != want || err != nil {
+			t.Error(n, got, err)
+		}
+	}
+}
