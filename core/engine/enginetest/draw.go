@@ -30,6 +30,9 @@ func Draw(seed uint64) Config {
 			cfg.wrongBy(time.Second + cfg.ttl/4)
 		}
 	}
+	if cfg.faults != (sim.Faults{Latency: cfg.faults.Latency}) {
+		cfg.faults.Twice = 0.1 * rand.New(rand.NewPCG(seed, 46)).Float64()
+	}
 	return cfg
 }
 
@@ -83,7 +86,7 @@ func DrawPlain(seed uint64) Config {
 
 // Situations are what many runs together must have met, for their rules to say anything.
 var Situations = []string{"crash", "stop", "pause", "suspend", "cut", "clock", "resend", "duplicate", "inbox-insert", "swept", "retired",
-	"leveled", "emptied",
+	"leveled", "emptied", "doubled", "hidden",
 	"tick-ok", "tick-fail", "tick-unknown", "takeover-ok", "takeover-fail", "takeover-unknown", "handover-ok",
 	"enqueue-ok", "enqueue-fail", "enqueue-unknown", "job-completed", "job-dlq", "job-cancelled", "job-abandoned",
 	"forward", "forward-ok", "cancel-ok", "cancelled-pending", "cancelled-running", "redriven", "step-redrive", "step-cancel",
@@ -160,7 +163,7 @@ type chance struct {
 func chances(c *Config) []chance {
 	f := &c.faults
 	return []chance{{"lost requests", &f.LoseRequest}, {"lost replies", &f.LoseReply}, {"late requests", &f.Late},
-		{"refusals", &f.Refuse}, {"server timeouts", &f.ServerTimeout}, {"stale reads", &f.StaleRead}}
+		{"refusals", &f.Refuse}, {"server timeouts", &f.ServerTimeout}, {"stale reads", &f.StaleRead}, {"second copies", &f.Twice}}
 }
 
 // String says what is left of a run.

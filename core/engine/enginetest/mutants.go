@@ -58,7 +58,7 @@ func (m Mutant) Seeds(most uint64) uint64 {
 
 // Mutants are all that need no access to the engine's own parts.
 func Mutants() []Mutant {
-	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, retryMutants, scheduleMutants)
+	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, storeMutants, retryMutants, scheduleMutants)
 	for _, m := range mistake.All {
 		if m.Locks != nil {
 			continue // the lock's
@@ -116,6 +116,13 @@ var conditions = map[string]func(*Config){
 		c.duration, c.dedupe = 110*c.ttl, 40*c.ttl
 		c.events = []event{{at: 40 * c.ttl, length: 42 * c.ttl, kind: "outage"}}
 	},
+	// Requests arrive twice, and nothing else is wrong.
+	"doubled": func(c *Config) { c.quiet(sim.Faults{Twice: 0.2, LateBy: 2 * c.ttl}) },
+	// Plain reads show as little as their level allows, and owners come and go.
+	"stale": func(c *Config) {
+		struck("crash")(c)
+		c.faults = sim.Faults{Latency: time.Millisecond, ServerTimeout: 0.1, StaleRead: 0.5}
+	},
 	// Jobs are forgotten while others run and processes crash.
 	"retires": func(c *Config) {
 		c.retires, c.jobs, c.shards, c.crashes, c.schedules, c.pauses = true, 150, 1, 3, 0, false
@@ -131,6 +138,18 @@ var conditions = map[string]func(*Config){
 		*c = DrawDays(5*c.seed, 5*24*time.Hour)
 		c.zones, c.days = []string{"Europe/Berlin"}, 10
 	},
+}
+
+// Harmless takes out of a condition's runs what alone shows the mistakes under it.
+var Harmless = map[string]func(*Config){
+	"doubled": func(c *Config) { c.faults.Twice = 0 },
+	"stale":   func(c *Config) { c.faults.StaleRead = 0 },
+}
+
+// quiet has a run without other faults.
+func (c *Config) quiet(f sim.Faults) {
+	f.Latency = time.Millisecond
+	c.faults, c.events, c.crashes = f, nil, 0
 }
 
 func struck(kind string) func(*Config) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -174,6 +175,7 @@ func Run(t *testing.T, cfg Config) Result {
 		time.Sleep(cfg.faults.LateBy + time.Minute) // the last copies land
 	})
 	w.judge()
+	maps.Copy(w.counts, w.store.Met())
 	return Result{w.violations, w.counts, w.hash()}
 }
 
