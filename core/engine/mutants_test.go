@@ -40,7 +40,7 @@ func TestSimulationFindsMutants(t *testing.T) {
 	}
 }
 
-// TestHarmless: mistakes under some conditions are found by one kind of fault alone.
+// TestHarmless: mistakes under some conditions are found by what these have alone.
 func TestHarmless(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
@@ -58,7 +58,7 @@ func TestHarmless(t *testing.T) {
 			}
 			without(&cfg)
 			for rule, what := range enginetest.Run(t, cfg).Violations {
-				t.Errorf("%s, seed %d: found without its fault by %s: %s", m.Name, seed, rule, what)
+				t.Errorf("%s, seed %d: found without that by %s: %s", m.Name, seed, rule, what)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func TestConditions(t *testing.T) {
 	must := map[string]struct {
 		what string
 		n    int
-	}{"sweeps": {"swept", 80}, "retires": {"retired", 150 / 4}, "claims": {"tick-ok", 300}, "stands": {"stands", 2}, "doubled": {"doubled", 50}, "stale": {"takeover-ok", 2}}
+	}{"sweeps": {"swept", 80}, "retires": {"retired", 150 / 4}, "claims": {"tick-ok", 300}, "stands": {"stands", 2}, "doubled": {"doubled", 50}, "stale": {"takeover-ok", 2}, "storms": {"ordered", 10}}
 	for _, name := range enginetest.Conditions() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
