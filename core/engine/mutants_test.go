@@ -40,13 +40,40 @@ func TestSimulationFindsMutants(t *testing.T) {
 	}
 }
 
+// TestHarmless: mistakes under some conditions are found by what these have alone.
+func TestHarmless(t *testing.T) {
+	race.Skip(t)
+	t.Parallel()
+	met := map[string]bool{}
+	for _, m := range enginetest.Mutants() {
+		without := enginetest.Harmless[m.Under]
+		if without == nil {
+			continue
+		}
+		met[m.Under] = true
+		for seed := uint64(1); seed <= 5; seed++ {
+			cfg, ok := m.Draw(seed)
+			if !ok {
+				continue
+			}
+			without(&cfg)
+			for rule, what := range enginetest.Run(t, cfg).Violations {
+				t.Errorf("%s, seed %d: found without that by %s: %s", m.Name, seed, rule, what)
+			}
+		}
+	}
+	if len(met) != len(enginetest.Harmless) {
+		t.Errorf("mutants are under %v alone", met)
+	}
+}
+
 // TestConditions: what mutants run under is no mistake by itself, and is there.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	must := map[string]struct {
 		what string
 		n    int
-	}{"sweeps": {"swept", 80}, "retires": {"retired", 150 / 4}, "claims": {"tick-ok", 300}, "stands": {"stands", 2}}
+	}{"sweeps": {"swept", 80}, "retires": {"retired", 150 / 4}, "claims": {"tick-ok", 300}, "stands": {"stands", 2}, "doubled": {"doubled", 50}, "stale": {"takeover-ok", 2}, "storms": {"ordered", 10}}
 	for _, name := range enginetest.Conditions() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

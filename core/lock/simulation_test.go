@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -161,6 +162,7 @@ func runSim(t *testing.T, cfg simConfig) (violations map[string]string, counts m
 		time.Sleep(cfg.faults.LateBy + time.Minute) // the last copies land
 	})
 	w.judge()
+	maps.Copy(w.counts, w.store.Met())
 	return w.violations, w.counts
 }
 

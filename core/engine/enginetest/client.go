@@ -82,7 +82,8 @@ func (w *World) makeJobs() {
 			j.clients = 2
 		}
 		ttl := w.cfg.ttl
-		j.job = job.Job{ID: job.KeyedID("q", fmt.Sprint("job", n), w.cfg.shards), Queue: "q", Kind: "sim", Key: fmt.Sprint("job", n),
+		queue, key := w.place(n)
+		j.job = job.Job{ID: job.KeyedID(queue, key, w.cfg.shards), Queue: queue, Kind: "sim", Key: key,
 			Priority: r.IntN(3), MaxAttempts: 3 + r.IntN(6), MaxDuration: 4 * ttl,
 			Retry: w.cfg.retry, Request: []byte{byte(n), 'r'}}
 		if r.IntN(3) == 0 {
@@ -121,6 +122,7 @@ func (w *World) makeJobs() {
 	}
 	w.shortJobs()
 	w.otherBodies()
+	w.gather()
 }
 
 // simEpoch is when a bubble's clock starts.
@@ -140,7 +142,7 @@ func (w *World) client(ctx context.Context, j *simJob, r *rand.Rand) {
 		rctx, cancel := context.WithTimeout(ctx, limit)
 		begun := time.Now()
 		nonce := fmt.Sprintf("%s/%d/%d", j.job.ID, try, r.Int64())
-		body := j.either(r)
+		body := w.ranked(j.either(r))
 		rec, err := w.enqueue(rctx, p, body, nonce)
 		cancel()
 		if !p.answered() {
@@ -185,11 +187,6 @@ func (w *World) enqueue(ctx context.Context, p *process, j job.Job, nonce string
 	b := engine.Inbox{Store: p.session, Timeout: w.cfg.ttl/6 + time.Duration(len(nonce)), Clock: p.clock,
 		NewID: func() string { return nonce }}
 	return b.Enqueue(ctx, j, w.cfg.shards)
-}
-
-func (w *World) shardOf(id job.ID) store.ShardID {
-	n, _ := id.Shard()
-	return store.ShardID{Queue: "q", Shard: n}
 }
 
 // near is who is asked about a shard: its owner, but for once in odds times, when it is anybody.

@@ -59,7 +59,7 @@ func (w *World) command(ctx context.Context, j *simJob, r *rand.Rand, c *simComm
 		w.mu.Lock()
 		c.asked++
 		w.mu.Unlock()
-		duplicate, err := p.command(rctx, name, j.job.ID)
+		duplicate, err := p.command(rctx, name, j.job)
 		stop()
 		if w.heard(c, begun, duplicate, p.answered(), err) {
 			return
@@ -69,13 +69,13 @@ func (w *World) command(ctx context.Context, j *simJob, r *rand.Rand, c *simComm
 }
 
 // command gives a command to the owner of the shard, as far as this process knows.
-func (p *process) command(ctx context.Context, name string, id job.ID) (duplicate bool, err error) {
-	addr := p.eng.OwnerAddr(p.w.shardOf(id))
+func (p *process) command(ctx context.Context, name string, j job.Job) (duplicate bool, err error) {
+	addr := p.eng.OwnerAddr(p.w.shardOf(j.ID))
 	var rec engine.Receipt
 	if addr == "" {
-		rec, err = p.eng.Command(ctx, engine.Command(name), "q", id)
+		rec, err = p.eng.Command(ctx, engine.Command(name), j.Queue, j.ID)
 	} else {
-		rec, err = p.client.Command(ctx, addr, engine.Command(name), "q", id)
+		rec, err = p.client.Command(ctx, addr, engine.Command(name), j.Queue, j.ID)
 	}
 	return rec.Duplicate, err
 }
@@ -199,8 +199,7 @@ func (w *World) pauser(ctx context.Context, s store.ShardID, r *rand.Rand) {
 // resumeAll ends all pauses, as an operator would.
 func (w *World) resumeAll() {
 	r := rand.New(rand.NewPCG(w.cfg.seed, 10))
-	for n := range w.cfg.shards {
-		s := store.ShardID{Queue: "q", Shard: n}
+	for _, s := range w.shardIDs() {
 		for end := time.Now().Add(w.bound()); w.cfg.pauses && !w.setPaused(context.Background(), s, false, r); {
 			if time.Now().After(end) {
 				w.violate("liveness", "%s cannot be resumed", s)

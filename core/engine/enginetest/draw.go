@@ -30,6 +30,11 @@ func Draw(seed uint64) Config {
 			cfg.wrongBy(time.Second + cfg.ttl/4)
 		}
 	}
+	if cfg.faults != (sim.Faults{Latency: cfg.faults.Latency}) {
+		cfg.faults.Twice = 0.1 * rand.New(rand.NewPCG(seed, 46)).Float64()
+	}
+	more := rand.New(rand.NewPCG(seed, 47))
+	cfg.storms, cfg.queues = more.IntN(4) == 0, 1+max(more.IntN(5)-2, 0)
 	return cfg
 }
 
@@ -83,7 +88,7 @@ func DrawPlain(seed uint64) Config {
 
 // Situations are what many runs together must have met, for their rules to say anything.
 var Situations = []string{"crash", "stop", "pause", "suspend", "cut", "clock", "resend", "duplicate", "inbox-insert", "swept", "retired",
-	"leveled", "emptied",
+	"leveled", "emptied", "doubled", "hidden", "ordered",
 	"tick-ok", "tick-fail", "tick-unknown", "takeover-ok", "takeover-fail", "takeover-unknown", "handover-ok",
 	"enqueue-ok", "enqueue-fail", "enqueue-unknown", "job-completed", "job-dlq", "job-cancelled", "job-abandoned",
 	"forward", "forward-ok", "cancel-ok", "cancelled-pending", "cancelled-running", "redriven", "step-redrive", "step-cancel",
@@ -146,6 +151,9 @@ func reductions(c Config) (out []Config) {
 		try(func(d *Config) { d.jobs /= 2 })
 		try(func(d *Config) { d.jobs-- })
 	}
+	if c.queues > 1 {
+		try(func(d *Config) { d.queues = 1 })
+	}
 	if c.shards > 1 {
 		try(func(d *Config) { d.shards = 1 })
 	}
@@ -160,12 +168,12 @@ type chance struct {
 func chances(c *Config) []chance {
 	f := &c.faults
 	return []chance{{"lost requests", &f.LoseRequest}, {"lost replies", &f.LoseReply}, {"late requests", &f.Late},
-		{"refusals", &f.Refuse}, {"server timeouts", &f.ServerTimeout}, {"stale reads", &f.StaleRead}}
+		{"refusals", &f.Refuse}, {"server timeouts", &f.ServerTimeout}, {"stale reads", &f.StaleRead}, {"second copies", &f.Twice}}
 }
 
 // String says what is left of a run.
 func (c Config) String() string {
-	out := []string{fmt.Sprintf("seed %d, %d shards, %d jobs", c.seed, c.shards, c.jobs)}
+	out := []string{fmt.Sprintf("seed %d, %d queues, %d shards, %d jobs", c.seed, max(c.queues, 1), c.shards, c.jobs)}
 	for _, e := range c.events {
 		out = append(out, fmt.Sprintf("%s of w%d at %s for %s", e.kind, e.node, e.at, e.length))
 	}

@@ -99,6 +99,24 @@ var rowMutants = []Mutant{
 	{Name: "jobs-pinned-marks", Rules: []string{"dead"}, Plant: options(func(o *engine.Options) { o.TrimEvery = 1000 })},
 }
 
+// storeMutants trust what the store does not promise.
+var storeMutants = []Mutant{
+	{Name: "a condition that a second copy meets too", Rules: []string{"chain"}, Under: "doubled", World: func(c *Config) {
+		c.setup = func(s *sim.Store) {
+			s.MatchStamp = func(row, from store.Stamp) bool { return row.Fence == from.Fence }
+		}
+	}},
+	readAt("shards are read at ONE", sim.Levels{Rows: sim.One}, "twice", "state", "liveness", "acked-lost"),
+	readAt("inboxes are read at ONE", sim.Levels{Inbox: sim.One}, "command"),
+}
+
+func readAt(name string, l sim.Levels, rules ...string) Mutant {
+	return Mutant{Name: name, Rules: rules, Under: "stale", Plant: func(_ *World, s store.Shards, _ *engine.Options) store.Shards {
+		s.(*sim.Session).ReadAt(l)
+		return s
+	}}
+}
+
 var noDedupe = operations(func(op *store.Op) {
 	if op.Kind == store.PutNew {
 		op.Kind = store.Put

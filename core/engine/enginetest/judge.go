@@ -22,8 +22,7 @@ import (
 func (w *World) unfinished(asked func(*simJob) bool) string {
 	var out []string
 	about := func(id string) bool { return asked(w.byID[job.ID(id)]) }
-	for n := range w.cfg.shards {
-		id := store.ShardID{Queue: "q", Shard: n}
+	for _, id := range w.shardIDs() {
 		_, rows := w.store.ShardRows(id)
 		for _, r := range rows {
 			if (r.Kind == store.KindPending || r.Kind == store.KindRunning) && about(r.ID) {

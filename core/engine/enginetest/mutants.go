@@ -58,7 +58,7 @@ func (m Mutant) Seeds(most uint64) uint64 {
 
 // Mutants are all that need no access to the engine's own parts.
 func Mutants() []Mutant {
-	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, retryMutants, scheduleMutants)
+	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, storeMutants, queueMutants, retryMutants, scheduleMutants)
 	for _, m := range mistake.All {
 		if m.Locks != nil {
 			continue // the lock's
@@ -116,6 +116,23 @@ var conditions = map[string]func(*Config){
 		c.duration, c.dedupe = 110*c.ttl, 40*c.ttl
 		c.events = []event{{at: 40 * c.ttl, length: 42 * c.ttl, kind: "outage"}}
 	},
+	// Three queues have the same keys, and their shards are paused.
+	"queues": func(c *Config) {
+		c.queues, c.shards, c.jobs, c.pauses, c.schedules = 3, 1, 24, true, 0
+		struck("stop")(c)
+	},
+	// Jobs are due many at once, and there are few slots.
+	"storms": func(c *Config) {
+		c.quiet(sim.Faults{})
+		c.storms, c.jobs, c.slots, c.shards, c.horizon, c.pauses, c.schedules = true, 40, 1, 1, 4*c.ttl, false, 0
+	},
+	// Requests arrive twice, and nothing else is wrong.
+	"doubled": func(c *Config) { c.quiet(sim.Faults{Twice: 0.2, LateBy: 2 * c.ttl}) },
+	// Plain reads show as little as their level allows, and owners come and go.
+	"stale": func(c *Config) {
+		struck("crash")(c)
+		c.faults = sim.Faults{Latency: time.Millisecond, ServerTimeout: 0.1, StaleRead: 0.5}
+	},
 	// Jobs are forgotten while others run and processes crash.
 	"retires": func(c *Config) {
 		c.retires, c.jobs, c.shards, c.crashes, c.schedules, c.pauses = true, 150, 1, 3, 0, false
@@ -131,6 +148,19 @@ var conditions = map[string]func(*Config){
 		*c = DrawDays(5*c.seed, 5*24*time.Hour)
 		c.zones, c.days = []string{"Europe/Berlin"}, 10
 	},
+}
+
+// Harmless takes out of a condition's runs what alone shows the mistakes under it.
+var Harmless = map[string]func(*Config){
+	"doubled": func(c *Config) { c.faults.Twice = 0 },
+	"stale":   func(c *Config) { c.faults.StaleRead = 0 },
+	"queues":  func(c *Config) { c.queues = 1 },
+}
+
+// quiet has a run without other faults.
+func (c *Config) quiet(f sim.Faults) {
+	f.Latency = time.Millisecond
+	c.faults, c.events, c.crashes = f, nil, 0
 }
 
 func struck(kind string) func(*Config) {
@@ -197,6 +227,8 @@ var commandMutants = []Mutant{
 		Plant: func(_ *World, s store.Shards, _ *engine.Options) store.Shards {
 			return mistake.Shards{Shards: s, OnInboxRow: func(*store.InboxRow) *store.InboxRow { return nil }}
 		}},
+	{Name: "priorities that are taken and not stored", Rules: []string{"priority"}, Under: "storms",
+		World: func(c *Config) { c.unranked = true }},
 	// Pauses of shards.
 	{Name: "a takeover forgets the pause", Rules: []string{"paused"}, Under: "pauses",
 		Plant: looks(func(h *store.Header) { h.Pause = store.Pause{} })},

@@ -71,7 +71,7 @@ func (w *World) start(n int) *process {
 		Clock: p.clock, Logger: quiet,
 	})
 	o := engine.Options{
-		Name: p.name, Addr: p.name, Queues: []engine.Queue{{Name: "q", Shards: w.cfg.shards}}, Executor: p.pool, Forward: p.forward,
+		Name: p.name, Addr: p.name, Queues: w.queues(), Executor: p.pool, Forward: p.forward,
 		Ownership: engine.Ownership{
 			TTL: w.cfg.ttl, DriftBound: w.cfg.drift, MarginBase: 10 * time.Millisecond, DrainTimeout: w.cfg.ttl,
 			Rank: func(s store.ShardID) int { return (s.Shard + n) % w.cfg.nodes },

@@ -26,6 +26,7 @@ type truth struct {
 type shardTruth struct {
 	pauses []appliedPause
 	head   store.Header
+	own    map[job.ID]ownJob
 	rows   map[store.Key]store.Row
 }
 
@@ -72,6 +73,7 @@ func (w *World) replay() *truth {
 		t.nonces[c.To.Nonce]++
 		t.header(s, c)
 		t.changes(s, c)
+		t.priorities(s, c)
 		t.pause(s, c)
 		t.recurrences(s, c)
 		t.apply(s, c)
@@ -154,6 +156,9 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 		store.KindEnded: s.head.LowEnded}
 	if mark, ok := low[row.Kind]; ok && row.At <= mark {
 		v("behind", "%s: %s is inserted at or behind the mark %d", c.Shard, row.Key, mark)
+	}
+	if asked := t.w.byID[job.ID(row.ID)]; asked != nil && c.Shard != t.w.shardOf(asked.job.ID) {
+		v("place", "%s: %s is in %s", row.ID, row.Key, c.Shard)
 	}
 	switch row.Kind {
 	case store.KindPending:

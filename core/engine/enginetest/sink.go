@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,10 +122,8 @@ func (s *simSink) Retire(ctx context.Context, issuer string, below int64, resour
 
 // judgeRetire checks, as it happens, that what is retired is over for good.
 func (w *World) judgeRetire(issuer string, below job.RunID, resources []string) {
-	id := store.ShardID{Queue: "q"}
-	for engine.Issuer(id) != issuer {
-		id.Shard++
-	}
+	ids := w.shardIDs()
+	id := ids[slices.IndexFunc(ids, func(id store.ShardID) bool { return engine.Issuer(id) == issuer })]
 	head, rows := w.store.ShardRows(id)
 	states := map[string]job.State{}
 	for _, r := range rows {
@@ -136,7 +135,7 @@ func (w *World) judgeRetire(issuer string, below job.RunID, resources []string) 
 		}
 	}
 	for _, r := range resources {
-		switch s, there := states[strings.TrimPrefix(r, "job/q/")]; {
+		switch s, there := states[strings.TrimPrefix(r, "job/"+id.Queue+"/")]; {
 		case there && (!s.Ended() || s == job.DLQ):
 			w.violate("retire", "%s: %s is retired, and its job is %s", id, r, s)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -59,6 +60,10 @@ type Config struct {
 	// tooLong: some jobs last longer than they may. otherBodies: some keys are used again for
 	// another body.
 	tooLong, otherBodies bool
+	// queues is how many there are; 0: one. They have the same shards and the same keys.
+	queues int
+	// storms: jobs are due many at once. unranked: their priorities are lost on the way.
+	storms, unranked bool
 	// retires: what jobs that are forgotten have left in the sink is removed.
 	retires bool
 	// stands: one in stillAt runs finds its process standing still before it looks at the clock.
@@ -174,6 +179,7 @@ func Run(t *testing.T, cfg Config) Result {
 		time.Sleep(cfg.faults.LateBy + time.Minute) // the last copies land
 	})
 	w.judge()
+	maps.Copy(w.counts, w.store.Met())
 	return Result{w.violations, w.counts, w.hash()}
 }
 
@@ -207,11 +213,9 @@ func (w *World) faultPhase() {
 	for n, s := range w.schedules {
 		wg.Go(func() { w.planner(ctx, s, rand.New(rand.NewPCG(w.cfg.seed, uint64(200_000+n)))) })
 	}
-	for n := range w.cfg.shards {
+	for n, id := range w.shardIDs() {
 		if w.cfg.pauses {
-			wg.Go(func() {
-				w.pauser(ctx, store.ShardID{Queue: "q", Shard: n}, rand.New(rand.NewPCG(w.cfg.seed, uint64(400_000+n))))
-			})
+			wg.Go(func() { w.pauser(ctx, id, rand.New(rand.NewPCG(w.cfg.seed, uint64(400_000+n)))) })
 		}
 	}
 	for _, e := range w.cfg.events {

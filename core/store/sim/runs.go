@@ -27,7 +27,7 @@ func (p *Session) PutRuns(ctx context.Context, d store.RunsDay, rows []store.Run
 
 // change sends a request that cannot be refused.
 func (p *Session) change(ctx context.Context, op string, do func()) error {
-	_, err := askNamed(ctx, p, op, func() (any, error) { do(); return nil, nil })
+	_, err := askNamed(ctx, p, op, func(fate) (any, error) { do(); return nil, nil })
 	return err
 }
 
@@ -46,14 +46,14 @@ func (s *Store) putRuns(d store.RunsDay, rows []store.RunRow) {
 
 // RunsOf implements store.Runs.
 func (p *Session) RunsOf(ctx context.Context, d store.RunsDay, job string) ([]store.RunRow, error) {
-	return askNamed(ctx, p, fmt.Sprintf("runs of %s %d", job, d.Day), func() ([]store.RunRow, error) {
+	return askNamed(ctx, p, fmt.Sprintf("runs of %s %d", job, d.Day), func(fate) ([]store.RunRow, error) {
 		return p.store.runsWhere(d, func(k runKey) bool { return k.job == job }), nil
 	})
 }
 
 // RunsOn implements store.Runs.
 func (p *Session) RunsOn(ctx context.Context, d store.RunsDay, afterJob string, afterRun int64, limit int) ([]store.RunRow, error) {
-	out, err := askNamed(ctx, p, fmt.Sprintf("runs on %s %d", d.Shard, d.Day), func() ([]store.RunRow, error) {
+	out, err := askNamed(ctx, p, fmt.Sprintf("runs on %s %d", d.Shard, d.Day), func(fate) ([]store.RunRow, error) {
 		return p.store.runsWhere(d, func(k runKey) bool { return k.job > afterJob || k.job == afterJob && k.run > afterRun }), nil
 	})
 	return out[:min(len(out), max(limit, 0))], err
@@ -92,7 +92,7 @@ func (p *Session) Leave(ctx context.Context, cell, name string) error {
 
 // Members implements store.Members.
 func (p *Session) Members(ctx context.Context, cell string) (map[string]string, error) {
-	return askNamed(ctx, p, "members "+cell, func() (map[string]string, error) {
+	return askNamed(ctx, p, "members "+cell, func(fate) (map[string]string, error) {
 		out := map[string]string{}
 		for k, b := range p.store.members {
 			if k.cell == cell && time.Now().Before(b.until) {

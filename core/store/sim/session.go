@@ -26,18 +26,20 @@ type fate struct {
 	execute           bool
 	refuse, timeout   bool
 	stale             bool
+	lag               int           // changes that a stale read at One does not show
+	again             time.Duration // after which a second copy arrives; 0: none does
 }
 
-// draw decides a request's fate by the session's stream.
+// draw decides a request's fate by the session's streams.
 func (p *Session) draw() fate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.faults.draw(p.rnd, p.cut)
+	return p.faults.draw(p.rnd, p.more, p.cut)
 }
 
 // draw decides a request's fate. The number of draws is the same for every
-// request, so that the stream does not depend on the faults in force.
-func (f Faults) draw(r *rand.Rand, cut bool) fate {
+// request, so that the streams do not depend on the faults in force.
+func (f Faults) draw(r, more *rand.Rand, cut bool) fate {
 	way := func() time.Duration {
 		d := time.Duration(float64(f.Latency) * (0.5 + r.Float64()))
 		return d + time.Duration(1+r.Int64N(1000))
@@ -45,6 +47,10 @@ func (f Faults) draw(r *rand.Rand, cut bool) fate {
 	out := fate{request: way(), reply: way(), arrives: true, answered: true, execute: true}
 	what, half, late, stale := r.Float64(), r.Float64(), r.Float64(), r.Float64()
 	out.stale = stale < f.StaleRead
+	out.lag = 1 + more.IntN(maxLag)
+	if twice, after := more.Float64(), more.Float64(); twice < f.Twice {
+		out.again = 1 + time.Duration(after*float64(f.LateBy))
+	}
 	switch {
 	case cut || what < f.LoseRequest:
 		out.arrives, out.answered = false, false
@@ -53,6 +59,7 @@ func (f Faults) draw(r *rand.Rand, cut bool) fate {
 	case what < f.LoseRequest+f.LoseReply+f.Late:
 		out.answered = false
 		out.request += time.Duration(late * float64(f.LateBy))
+		out.again = 0
 	case what < f.LoseRequest+f.LoseReply+f.Late+f.Refuse:
 		out.refuse, out.execute = true, false
 	case what < f.LoseRequest+f.LoseReply+f.Late+f.Refuse+f.ServerTimeout:
@@ -115,7 +122,7 @@ func givenUp(op string, begun time.Time, leaving *time.Timer, cause error) error
 }
 
 // ask sends a request through the network. find runs at the store, which it has for itself
-// then; an error of find is a refusal.
+// then; an error of find is a refusal. It runs once more for a second copy.
 func ask[T any](ctx context.Context, p *Session, op string, f fate, find func() (T, error)) (T, error) {
 	var got, none T
 	var refused error
@@ -123,6 +130,14 @@ func ask[T any](ctx context.Context, p *Session, op string, f fate, find func() 
 		p.store.mu.Lock()
 		defer p.store.mu.Unlock()
 		got, refused = find()
+		if f.again > 0 {
+			time.AfterFunc(f.again, func() {
+				p.store.mu.Lock()
+				defer p.store.mu.Unlock()
+				p.store.met["doubled"]++
+				_, _ = find()
+			})
+		}
 	})
 	switch {
 	case err != nil:
@@ -134,9 +149,10 @@ func ask[T any](ctx context.Context, p *Session, op string, f fate, find func() 
 }
 
 // askNamed is ask for what has its fate by its name, and of a process that may stand still.
-func askNamed[T any](ctx context.Context, p *Session, op string, find func() (T, error)) (T, error) {
+func askNamed[T any](ctx context.Context, p *Session, op string, find func(fate) (T, error)) (T, error) {
 	p.Hold()
-	got, err := ask(ctx, p, op, p.fateOf(op), find)
+	f := p.fateOf(op)
+	got, err := ask(ctx, p, op, f, func() (T, error) { return find(f) })
 	p.Hold()
 	return got, err
 }
@@ -182,7 +198,8 @@ func (p *Session) fateOf(name string) fate {
 	n := p.sent[name]
 	f, cut := p.faults, p.cut
 	p.mu.Unlock()
-	return f.draw(rand.New(rand.NewPCG(p.seed^hash(p.name), hash(name)+n)), cut)
+	r := rand.New(rand.NewPCG(p.seed^hash(p.name), hash(name)+n))
+	return f.draw(r, r, cut)
 }
 
 // Pause makes the process stand still: what it sends leaves, and what it is
@@ -226,7 +243,7 @@ func (p *Session) Call(ctx context.Context, name string, execute func()) error {
 
 // EnsureQueue implements store.Shards.
 func (p *Session) EnsureQueue(ctx context.Context, queue string, shards int) (int, error) {
-	return askNamed(ctx, p, "queue "+queue, func() (int, error) { return p.store.ensureQueue(queue, shards), nil })
+	return askNamed(ctx, p, "queue "+queue, func(fate) (int, error) { return p.store.ensureQueue(queue, shards), nil })
 }
 
 // Look implements store.Shards.
@@ -234,7 +251,7 @@ func (p *Session) Look(ctx context.Context, s store.ShardID, serial bool) (*stor
 	p.Hold()
 	name := "look " + s.String()
 	f := p.fateOf(name)
-	h, err := ask(ctx, p, name, f, func() (*store.Header, error) { return p.store.look(s, f.stale && !serial), nil })
+	h, err := ask(ctx, p, name, f, func() (*store.Header, error) { return p.store.look(s, serial, f.stale), nil })
 	if err == nil {
 		p.Hold()
 	}
@@ -247,17 +264,19 @@ func (p *Session) Commit(ctx context.Context, s store.ShardID, b store.Batch, co
 		return store.CommitResult{}, err
 	}
 	invalid := p.store.Refuses != nil && p.store.Refuses(b)
-	return askNamed(ctx, p, fmt.Sprintf("commit %s %d-%d", s, b.To.Fence, b.To.Tick), func() (store.CommitResult, error) {
+	return askNamed(ctx, p, fmt.Sprintf("commit %s %d-%d", s, b.To.Fence, b.To.Tick), func(f fate) (store.CommitResult, error) {
 		if invalid {
 			return store.CommitResult{}, ErrInvalid
 		}
-		return p.store.commit(p.name, s, b), nil
+		return p.store.commit(p.name, s, b, f.timeout), nil
 	})
 }
 
 // Scan implements store.Shards.
 func (p *Session) Scan(ctx context.Context, s store.ShardID, r store.Range) ([]store.Row, error) {
-	return askNamed(ctx, p, fmt.Sprintf("scan %s %d", s, r.Kind), func() ([]store.Row, error) { return p.store.scan(s, r) })
+	return askNamed(ctx, p, fmt.Sprintf("scan %s %d", s, r.Kind), func(f fate) ([]store.Row, error) {
+		return p.store.scan(s, r, p.hides(p.levels.Rows, f))
+	})
 }
 
 // Count implements store.Shards.
@@ -268,7 +287,9 @@ func (p *Session) Count(ctx context.Context, s store.ShardID, r store.Range) (in
 
 // Row implements store.Shards.
 func (p *Session) Row(ctx context.Context, s store.ShardID, k store.Key) (*store.Row, error) {
-	return askNamed(ctx, p, fmt.Sprintf("row %s %s", s, k), func() (*store.Row, error) { return p.store.row(s, k), nil })
+	return askNamed(ctx, p, fmt.Sprintf("row %s %s", s, k), func(f fate) (*store.Row, error) {
+		return p.store.row(s, k, p.hides(p.levels.Rows, f)), nil
+	})
 }
 
 // InboxPut implements store.Shards.
@@ -276,7 +297,7 @@ func (p *Session) InboxPut(ctx context.Context, s store.ShardID, r store.InboxRo
 	if err := tooLarge("inbox put", 1, r.Bytes()); err != nil {
 		return false, "", err
 	}
-	old, err := askNamed(ctx, p, "inbox put "+r.ID, func() (*store.InboxRow, error) { return p.store.inboxPut(s, r) })
+	old, err := askNamed(ctx, p, "inbox put "+r.ID, func(f fate) (*store.InboxRow, error) { return p.store.inboxPut(s, r, f.timeout) })
 	if err != nil || old == nil {
 		return err == nil, "", err
 	}
@@ -285,17 +306,19 @@ func (p *Session) InboxPut(ctx context.Context, s store.ShardID, r store.InboxRo
 
 // InboxDelete implements store.Shards.
 func (p *Session) InboxDelete(ctx context.Context, s store.ShardID, id, nonce string, _ int) (bool, error) {
-	return askNamed(ctx, p, "inbox delete "+id, func() (bool, error) { return p.store.inboxDelete(s, id, nonce), nil })
+	return askNamed(ctx, p, "inbox delete "+id, func(f fate) (bool, error) { return p.store.inboxDelete(s, id, nonce, f.timeout), nil })
 }
 
 // InboxRow implements store.Shards.
 func (p *Session) InboxRow(ctx context.Context, s store.ShardID, id string) (*store.InboxRow, error) {
-	return askNamed(ctx, p, "inbox row "+id, func() (*store.InboxRow, error) { return p.store.inboxRow(s, id), nil })
+	return askNamed(ctx, p, "inbox row "+id, func(f fate) (*store.InboxRow, error) {
+		return p.store.inboxRow(s, id, p.hides(p.levels.Inbox, f)), nil
+	})
 }
 
 // InboxScan implements store.Shards.
 func (p *Session) InboxScan(ctx context.Context, s store.ShardID, after, upTo string, limit int) ([]store.InboxRow, error) {
-	return askNamed(ctx, p, "inbox scan "+s.String(), func() ([]store.InboxRow, error) {
-		return p.store.inboxScan(s, after, upTo, limit)
+	return askNamed(ctx, p, "inbox scan "+s.String(), func(f fate) ([]store.InboxRow, error) {
+		return p.store.inboxScan(s, after, upTo, limit, p.hides(p.levels.Inbox, f))
 	})
 }

@@ -38,6 +38,9 @@ type partition struct {
 	rows   map[store.Key]store.Row
 	inbox  map[string]store.InboxRow
 	dead   dead
+	// What the last changes replaced.
+	undoRows  undo[store.Key, store.Row]
+	undoInbox undo[string, store.InboxRow]
 }
 
 // tables holds all shards. It is guarded by Store.mu.
@@ -72,21 +75,21 @@ func (s *Store) ShardRows(id store.ShardID) (store.Header, []store.Row) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.partition(id)
-	return p.header, p.pick(func(store.Key) bool { return true }, len(p.rows))
+	return p.header, pick(p.rows, func(store.Key) bool { return true }, len(p.rows))
 }
 
 // InboxRows returns a shard's inbox as it is now.
 func (s *Store) InboxRows(id store.ShardID) []store.InboxRow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rows, _ := s.inboxScan(id, "", store.AboveAll, 1<<30)
+	rows, _ := s.inboxScan(id, "", store.AboveAll, 1<<30, nothing)
 	return rows
 }
 
 // pick returns the first rows that are wanted, in order.
-func (p *partition) pick(wanted func(store.Key) bool, limit int) []store.Row {
+func pick(all map[store.Key]store.Row, wanted func(store.Key) bool, limit int) []store.Row {
 	var keys []store.Key
-	for k := range p.rows {
+	for k := range all {
 		if wanted(k) {
 			keys = append(keys, k)
 		}
@@ -95,7 +98,7 @@ func (p *partition) pick(wanted func(store.Key) bool, limit int) []store.Row {
 	keys = keys[:min(limit, len(keys))]
 	rows := make([]store.Row, len(keys))
 	for i, k := range keys {
-		rows[i] = cloneRow(p.rows[k])
+		rows[i] = cloneRow(all[k])
 	}
 	return rows
 }
@@ -117,23 +120,27 @@ func (s *Store) ensureQueue(queue string, shards int) int {
 	return shards
 }
 
-func (s *Store) look(id store.ShardID, stale bool) *store.Header {
+func (s *Store) look(id store.ShardID, serial, stale bool) *store.Header {
 	p := s.tables.shards[id]
 	if p == nil {
 		return nil
 	}
 	h := p.header
-	if stale {
+	switch {
+	case serial:
+		p.undoRows.open = false
+	case stale:
 		h = p.before
 	}
 	return &h
 }
 
-func (s *Store) commit(session string, id store.ShardID, b store.Batch) store.CommitResult {
+func (s *Store) commit(session string, id store.ShardID, b store.Batch, timeout bool) store.CommitResult {
 	p := s.tables.shards[id]
 	if p == nil {
 		return store.CommitResult{}
 	}
+	p.undoRows.open = false
 	match := p.header.Stamp == b.From
 	if s.MatchStamp != nil {
 		match = s.MatchStamp(p.header.Stamp, b.From)
@@ -149,6 +156,7 @@ func (s *Store) commit(session string, id store.ShardID, b store.Batch) store.Co
 		return store.CommitResult{Stamp: &stamp, Exists: exists}
 	}
 	p.before, p.header = p.header, b.To
+	p.undoRows.begin(timeout)
 	p.apply(b.Ops)
 	ops := append([]store.Op(nil), b.Ops...)
 	s.tables.changes = append(s.tables.changes, ShardChange{Shard: id, From: p.before.Stamp, To: b.To, Ops: ops, Session: session, At: time.Now()})
@@ -159,6 +167,7 @@ func (s *Store) commit(session string, id store.ShardID, b store.Batch) store.Co
 func (p *partition) apply(ops []store.Op) {
 	for _, op := range ops {
 		if op.Kind == store.Put || op.Kind == store.PutNew {
+			p.undoRows.note(p.rows, op.Row.Key)
 			p.rows[op.Row.Key] = cloneRow(op.Row)
 			delete(p.dead.rows, op.Row.Key)
 		}
@@ -166,19 +175,25 @@ func (p *partition) apply(ops []store.Op) {
 	for _, op := range ops {
 		switch op.Kind {
 		case store.Delete:
+			p.undoRows.note(p.rows, op.Row.Key)
 			delete(p.rows, op.Row.Key)
 			p.dead.rows[op.Row.Key] = true
 		case store.DeleteUpTo, store.DeleteBetween, store.DeleteWithin:
 			maps.DeleteFunc(p.dead.rows, func(k store.Key, _ bool) bool { return op.Takes(k) })
-			maps.DeleteFunc(p.rows, func(k store.Key, _ store.Row) bool { return op.Takes(k) })
+			for k := range p.rows {
+				if op.Takes(k) {
+					p.undoRows.note(p.rows, k)
+					delete(p.rows, k)
+				}
+			}
 		}
 	}
 }
 
-func (s *Store) scan(id store.ShardID, r store.Range) ([]store.Row, error) {
+func (s *Store) scan(id store.ShardID, r store.Range, hide hides) ([]store.Row, error) {
 	p := s.partition(id)
 	after := store.Key{Kind: r.Kind, At: r.AfterAt, ID: r.AfterID}
-	rows := p.pick(func(k store.Key) bool { return k.Kind == r.Kind && after.Less(k) && k.At <= r.UpTo }, max(r.Limit, 0))
+	rows := pick(p.undoRows.shown(s, p.rows, hide), func(k store.Key) bool { return k.Kind == r.Kind && after.Less(k) && k.At <= r.UpTo }, max(r.Limit, 0))
 	last := store.Key{Kind: r.Kind, At: r.UpTo, ID: aboveAll}
 	if r.Limit > 0 && len(rows) == r.Limit {
 		last = rows[len(rows)-1].Key
@@ -186,8 +201,9 @@ func (s *Store) scan(id store.ShardID, r store.Range) ([]store.Row, error) {
 	return rows, s.passed(id.String()+" "+after.String(), p.dead.between(after, last))
 }
 
-func (s *Store) row(id store.ShardID, k store.Key) *store.Row {
-	row, ok := s.partition(id).rows[k]
+func (s *Store) row(id store.ShardID, k store.Key, hide hides) *store.Row {
+	p := s.partition(id)
+	row, ok := p.undoRows.shown(s, p.rows, hide)[k]
 	if !ok {
 		return nil
 	}
@@ -196,14 +212,17 @@ func (s *Store) row(id store.ShardID, k store.Key) *store.Row {
 }
 
 // inboxPut returns the row that was there before, if there was one.
-func (s *Store) inboxPut(id store.ShardID, r store.InboxRow) (existing *store.InboxRow, err error) {
+func (s *Store) inboxPut(id store.ShardID, r store.InboxRow, timeout bool) (existing *store.InboxRow, err error) {
 	p := s.tables.shards[id]
 	if p == nil {
 		return nil, fmt.Errorf("sim: no shard %s", id)
 	}
+	p.undoInbox.open = false
 	if old, ok := p.inbox[r.ID]; ok {
 		return &old, nil
 	}
+	p.undoInbox.begin(timeout)
+	p.undoInbox.note(p.inbox, r.ID)
 	r.Body = bytes.Clone(r.Body)
 	p.inbox[r.ID] = r
 	delete(p.dead.inbox, r.ID)
@@ -211,10 +230,13 @@ func (s *Store) inboxPut(id store.ShardID, r store.InboxRow) (existing *store.In
 	return nil, nil
 }
 
-func (s *Store) inboxDelete(id store.ShardID, job, nonce string) (gone bool) {
+func (s *Store) inboxDelete(id store.ShardID, job, nonce string, timeout bool) (gone bool) {
 	p := s.partition(id)
+	p.undoInbox.open = false
 	row, ok := p.inbox[job]
 	if ok && row.Nonce == nonce {
+		p.undoInbox.begin(timeout)
+		p.undoInbox.note(p.inbox, job)
 		delete(p.inbox, job)
 		p.dead.inbox[job] = true
 		s.tables.inbox = append(s.tables.inbox, InboxChange{Shard: id, Row: row, Deleted: true, At: time.Now()})
@@ -223,8 +245,9 @@ func (s *Store) inboxDelete(id store.ShardID, job, nonce string) (gone bool) {
 	return !ok
 }
 
-func (s *Store) inboxRow(id store.ShardID, job string) *store.InboxRow {
-	row, ok := s.partition(id).inbox[job]
+func (s *Store) inboxRow(id store.ShardID, job string, hide hides) *store.InboxRow {
+	p := s.partition(id)
+	row, ok := p.undoInbox.shown(s, p.inbox, hide)[job]
 	if !ok {
 		return nil
 	}
@@ -232,10 +255,10 @@ func (s *Store) inboxRow(id store.ShardID, job string) *store.InboxRow {
 	return &row
 }
 
-func (s *Store) inboxScan(id store.ShardID, after, upTo string, limit int) ([]store.InboxRow, error) {
+func (s *Store) inboxScan(id store.ShardID, after, upTo string, limit int, hide hides) ([]store.InboxRow, error) {
 	p := s.partition(id)
 	var out []store.InboxRow
-	for _, r := range p.inbox {
+	for _, r := range p.undoInbox.shown(s, p.inbox, hide) {
 		if r.ID > after && r.ID <= upTo {
 			r.Body = bytes.Clone(r.Body)
 			out = append(out, r)

@@ -45,13 +45,14 @@ type Store struct {
 	changes []Change
 	tables  tables
 	overrun []error
+	met     map[string]int
 	runs    map[store.RunsDay]map[runKey]store.RunRow
 	members map[memberKey]beat
 }
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{rows: map[string]*store.Version{}, before: map[string]*store.Version{},
+	return &Store{met: map[string]int{}, rows: map[string]*store.Version{}, before: map[string]*store.Version{},
 		runs: map[store.RunsDay]map[runKey]store.RunRow{}, members: map[memberKey]beat{},
 		tables: tables{queues: map[string]int{}, shards: map[store.ShardID]*partition{}}}
 }
@@ -119,8 +120,11 @@ type Faults struct {
 	// Refuse: answered as certainly not begun. ServerTimeout: answered with the
 	// coordinator's timeout, executed or not.
 	Refuse, ServerTimeout float64
-	// StaleRead: a plain read shows the version before the current one.
+	// StaleRead: a plain read of a lock or a header shows the version before the current one,
+	// one of other rows what its Level allows.
 	StaleRead float64
+	// Twice: a second copy of what is executed, and is not Late, arrives up to LateBy later.
+	Twice float64
 }
 
 // Session is one process's connection. Safe for concurrent use.
@@ -130,6 +134,8 @@ type Session struct {
 
 	mu       sync.Mutex
 	rnd      *rand.Rand
+	more     *rand.Rand // of what was added later, so that seeds keep their runs
+	levels   Levels
 	faults   Faults
 	cut      bool
 	paused   time.Time
@@ -143,8 +149,8 @@ type Session struct {
 
 // Connect opens a session. Its faults are drawn from its own stream of seed.
 func (s *Store) Connect(name string, seed uint64) *Session {
-	return &Session{store: s, name: name, rnd: rand.New(rand.NewPCG(seed, hash(name))), crashed: make(chan struct{}),
-		seed: seed, sent: map[string]uint64{}}
+	return &Session{store: s, name: name, rnd: rand.New(rand.NewPCG(seed, hash(name))),
+		more: rand.New(rand.NewPCG(seed, hash(name)+1)), crashed: make(chan struct{}), seed: seed, sent: map[string]uint64{}}
 }
 
 // hash is FNV-1a.

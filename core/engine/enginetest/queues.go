@@ -1,0 +1,68 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/mistake"
+	"fencepost/core/store"
+)
+
+// queues are those of every process. Schedules are in the first.
+func (w *World) queues() (out []engine.Queue) {
+	for n := range max(w.cfg.queues, 1) {
+		out = append(out, engine.Queue{Name: []string{"q", "q.2", "q.3"}[n], Shards: w.cfg.shards})
+	}
+	return out
+}
+
+// shardIDs are the shards of all queues.
+func (w *World) shardIDs() (out []store.ShardID) {
+	for _, q := range w.queues() {
+		for n := range q.Shards {
+			out = append(out, store.ShardID{Queue: q.Name, Shard: n})
+		}
+	}
+	return out
+}
+
+// place is the queue and the key of the job of that number: each queue has the same keys.
+func (w *World) place(n int) (queue, key string) {
+	all := w.queues()
+	return all[n%len(all)].Name, fmt.Sprint("job", n/len(all))
+}
+
+// shardOf is the shard of a job, or of a schedule.
+func (w *World) shardOf(id job.ID) store.ShardID {
+	n, _ := id.Shard()
+	if j := w.byID[id]; j != nil {
+		return store.ShardID{Queue: j.job.Queue, Shard: n}
+	}
+	return store.ShardID{Queue: "q", Shard: n}
+}
+
+// queueMutants take shards of one number for one shard.
+var queueMutants = []Mutant{
+	{Name: "inboxes by the number of the shard", Rules: []string{"place"}, Under: "queues",
+		Plant: func(_ *World, s store.Shards, _ *engine.Options) store.Shards { return oneInbox{s} }},
+	{Name: "a pause of a queue's shard stops the other queues' too", Rules: []string{"paused"}, Under: "queues",
+		Plant: func(w *World, s store.Shards, _ *engine.Options) store.Shards {
+			return mistake.Shards{Shards: s, OnLook: func(_ context.Context, id store.ShardID, h *store.Header) {
+				for _, other := range w.shardIDs() {
+					if head, _ := w.store.ShardRows(other); other.Shard == id.Shard && head.Pause.On {
+						h.Pause = head.Pause
+					}
+				}
+			}}
+		}},
+}
+
+// oneInbox puts into the inbox of the first queue's shard what is for another queue's.
+type oneInbox struct{ store.Shards }
+
+func (o oneInbox) InboxPut(ctx context.Context, s store.ShardID, r store.InboxRow, n int) (bool, string, error) {
+	s.Queue = "q"
+	return o.Shards.InboxPut(ctx, s, r, n)
+}
