@@ -304,7 +304,7 @@ func (a *acquisition) outcome(ctx context.Context, o *operation) *Lease {
 	lost := &LostError{Resource: a.req.Resource, Token: g.version.Fence, Reason: ErrLateGrant}
 	a.last = lost
 	a.c.obs.LeaseLost(a.req.Resource, a.req.Holder, g.version.Fence, lost)
-	a.c.fork()
+	a.c.fork() // cannot fail: this call is counted work itself
 	settled := a.r.setPending()
 	go func() {
 		defer a.c.done()

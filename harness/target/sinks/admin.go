@@ -232,7 +232,7 @@ func (a *adminPostgres) Decisions() (map[Isolation]int, error) {
 
 // Close takes all back but what Set has set.
 func (a *adminPostgres) Close() {
-	_ = a.Clear() // whoever cares has asked before
+	_ = a.Clear() // a caller that cares has asked before
 	if a.watching {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		_, _ = a.crowding.Exec(ctx, unwatch) // a log that says more than is asked harms nobody
