@@ -169,7 +169,8 @@ func TestCalendar(t *testing.T) {
 	}
 	t.Logf("%d runs of 24 days, %.1f s each: %s", seeds, time.Since(begun).Seconds()/float64(seeds), inOrder(total))
 	for _, must := range []string{"nominal-fired", "nominal-missed", "nominal-skipped", "clocks-changed", "takeover-ok", "outage",
-		"crash", "pause", "cut", "clock", "queued", "misfire", "followed-completed"} {
+		"crash", "pause", "suspend", "cut", "clock", "queued", "misfire", "followed-completed",
+		"judged-trigger", "judged-enable", "judged-disable", "judged-remove-schedule"} {
 		if total[must] == 0 && seeds >= uint64(len(enginetest.CalendarFrom)) {
 			t.Errorf("no run met %q: the simulation does not test it", must)
 		}

@@ -58,7 +58,7 @@ func (m Mutant) Seeds(most uint64) uint64 {
 
 // Mutants are all that need no access to the engine's own parts.
 func Mutants() []Mutant {
-	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, storeMutants, queueMutants, retryMutants, scheduleMutants)
+	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, storeMutants, calendarMutants, queueMutants, retryMutants, scheduleMutants)
 	for _, m := range mistake.All {
 		if m.Locks != nil {
 			continue // the lock's

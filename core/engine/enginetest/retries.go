@@ -193,5 +193,7 @@ var retryMutants = []Mutant{
 		})(w, s, o)
 	}},
 	{Name: "a clock that stands still in a suspend", Rules: []string{"exclusive"}, Under: "suspend",
-		Plant: options(func(o *engine.Options) { o.Clock = sim.Monotonic{Clock: o.Clock.(sim.Clock)} })},
+		Plant: standsStill},
 }
+
+var standsStill = options(func(o *engine.Options) { o.Clock = sim.Monotonic{Clock: o.Clock.(sim.Clock)} })

@@ -169,7 +169,7 @@ func nominal(d schedule.Definition, created, after, upTo int64) (out []int64) {
 func (w *World) planner(ctx context.Context, s *simSchedule, r *rand.Rand) {
 	for _, o := range s.plan {
 		sleep(ctx, o.after+time.Duration(r.Int64N(int64(w.cfg.ttl/10)+1)))
-		for try := 0; ctx.Err() == nil && try < 12; try++ {
+		for try := 0; ctx.Err() == nil && (try < 12 || w.cfg.days > 0); try++ {
 			if w.order(ctx, s, o.cmd, r) {
 				break
 			}
