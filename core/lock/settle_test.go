@@ -104,7 +104,7 @@ func TestDefaults(t *testing.T) {
 		o.Backoff != (Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}) {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if o.Clock == nil || o.Rand == nil || o.Logger == nil || o.NewID() == o.NewID() {
+	if one, other := o.NewID(), o.NewID(); o.Clock == nil || o.Rand == nil || o.Logger == nil || one == other {
 		t.Error("a client without a clock, chance, a logger or ids of its own")
 	}
 }
