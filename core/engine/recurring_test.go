@@ -232,9 +232,11 @@ func TestSequencesOfPlainJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
+		mu.Lock() // a sleep in a bubble orders nothing
 		if !slices.Equal(kinds, []string{"one", "two"}) {
 			t.Errorf("ran %v", kinds)
 		}
+		mu.Unlock()
 		r.end(t)
 	})
 }
