@@ -45,8 +45,9 @@ type Gateway struct {
 	mu    sync.Mutex
 	mode  Mode
 	late  time.Duration
-	known map[Request]bool // that were disturbed
-	last  *kept            // a decision that was passed on, for somebody else
+	known map[Request]bool          // that were disturbed
+	slows map[Request]chan struct{} // closed when the headers of one have come out
+	last  *kept                     // a decision that was passed on, for somebody else
 	turn  int
 }
 
@@ -61,9 +62,10 @@ type kept struct {
 // Start puts a gateway before a service. What comes out at its other side is read on a link of
 // its own.
 func Start(upstream string) (_ *Gateway, err error) {
-	g := &Gateway{links: link.NewFabric(link.Options{}), seen: &Seen{}, known: map[Request]bool{}}
+	g := &Gateway{links: link.NewFabric(link.Options{}), seen: &Seen{}, known: map[Request]bool{}, slows: map[Request]chan struct{}{}}
 	g.far, err = g.links.Add(link.Spec{From: "gateway", To: "sink", Listen: "127.0.0.1:0", Upstream: upstream, Tap: httptap.New(httptap.Options{
 		Exchange: func(_ *link.Link, x httptap.Exchange) { g.seen.note(far, x) },
+		Begun:    func(_ *link.Link, req *http.Request) { g.begun(requestOf(req)) },
 	})})
 	if err != nil {
 		g.links.Close()
@@ -189,18 +191,37 @@ func (k *kept) write(w http.ResponseWriter) {
 	_, _ = w.Write(k.body) // who does not get it asks again
 }
 
-// slow holds the end of the body back. The request goes on though its client may not.
+// begun lets the time of a slow write run.
+func (g *Gateway) begun(r Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c := g.slows[r]; c != nil {
+		close(c)
+		delete(g.slows, r)
+	}
+}
+
+// slow holds the body back. The request goes on though its client may not. The time runs from
+// when the far link has read the headers: what it measures is not less.
 func (g *Gateway) slow(w http.ResponseWriter, req *http.Request, body []byte, late time.Duration) {
 	ctx := context.WithoutCancel(req.Context())
-	answer := make(chan *kept, 1)
+	answer, begun, ended := make(chan *kept, 1), make(chan struct{}), make(chan struct{})
+	g.mu.Lock()
+	g.slows[requestOf(req)] = begun
+	g.mu.Unlock()
 	g.after.Go(func() {
 		in, out := io.Pipe()
 		g.after.Go(func() {
-			time.Sleep(late)
+			select {
+			case <-begun:
+				time.Sleep(late)
+			case <-ended:
+			}
 			_, _ = out.Write(body)
 			_ = out.Close()
 		})
 		k, err := g.forward(ctx, req, in, -1)
+		close(ended)
 		_ = in.Close() // if nobody reads it to its end
 		if err == nil {
 			answer <- k

@@ -40,6 +40,8 @@ type Exchange struct {
 // they must be quick and safe for concurrent use. Nil: nobody is told.
 type Options struct {
 	Exchange func(l *link.Link, e Exchange)
+	// Begun is told of a request whose headers have come without the whole of its body.
+	Begun func(l *link.Link, req *http.Request)
 	// Unread is told once of a link and a reason for which some of what it carries cannot be
 	// read.
 	Unread func(l *link.Link, reason error)
@@ -183,8 +185,11 @@ func (c *conn) request() (whole bool, err error) {
 	head := in.taken()
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
+		if err = in.lacks(err); err == nil && c.up.want == 0 && c.tap.opt.Begun != nil {
+			c.tap.opt.Begun(c.link, req)
+		}
 		c.up.want = head + int(max(req.ContentLength, 0))
-		return false, in.lacks(err)
+		return false, err
 	}
 	c.waiting = append(c.waiting, Exchange{Request: req, Body: body, Sent: c.up.since})
 	c.up.next(in.taken())

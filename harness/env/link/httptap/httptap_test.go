@@ -228,3 +228,31 @@ func BenchmarkSaid(b *testing.B) {
 		s.Said(link.Down, say)
 	}
 }
+
+// Who has its headers alone has begun, once, before its body is whole.
+func TestBegun(t *testing.T) {
+	t.Parallel()
+	var got []string
+	tap := New(Options{
+		Begun:    func(_ *link.Link, req *http.Request) { got = append(got, "begun "+req.URL.Path) },
+		Exchange: func(_ *link.Link, e Exchange) { got = append(got, text(e)) },
+	})
+	for head, body := range map[string]string{"Content-Length: 4": "body", "Transfer-Encoding: chunked": "4\r\nbody\r\n0\r\n\r\n"} {
+		for _, piece := range []int{0, 1} {
+			got = nil
+			talk(nil, tap, piece, []said{
+				up("POST /a HTTP/1.1\r\nHost: h\r\n" + head + "\r\n"), up("\r\n"), up(body),
+				down("HTTP/1.1 204 No Content\r\n\r\n"),
+				up("POST /b HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nb"),
+				down("HTTP/1.1 204 No Content\r\n\r\n"),
+			})
+			want := `begun /a; POST /a "body": 204 ""; POST /b "b": 204 ""`
+			if piece == 1 {
+				want = `begun /a; POST /a "body": 204 ""; begun /b; POST /b "b": 204 ""`
+			}
+			if s := strings.Join(got, "; "); s != want {
+				t.Errorf("%s in pieces of %d: %s, want %s", head, piece, s, want)
+			}
+		}
+	}
+}
