@@ -6,9 +6,11 @@
 //	make mutation PKG=core/lock SAMPLE=300 SEED=1
 //
 // The sample is drawn from the seed, from all mutants of the package. The tests that judge it
-// are a fast subset (Subsets): own tests and some seeds of the simulation. A mutant that does not
-// compile does not count. One that fails a test, or uses more than a minute of CPU time, or none for
-// a minute, is killed; for the latter it looks into /proc, so it needs Linux.
+// are a fast subset (Subsets): own tests and some seeds of the simulation. Each is first run
+// alone on the package as it is, with coverage; a mutant is judged by those that reach it, the
+// cheapest first. A mutant that does not compile does not count. One that fails a test is killed,
+// and so is one with which tests use more than five times their CPU time and five seconds, or do
+// nothing for half a minute; for the latter it looks into /proc, so it needs Linux.
 // The rest survives: a test is missing, or the mutant behaves as the original does. Those are
 // listed in equivalent.txt with the reason, and count neither way. The score is a sample's, so it
 // is printed with its 95 % Wilson interval.

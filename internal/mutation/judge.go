@@ -23,75 +23,112 @@ type Fate struct {
 	Compiled, Killed bool
 	// By is the test that failed, or "limit".
 	By string
+	// Reached: there is a test that runs what was edited.
+	Reached bool
 }
 
-// Judge builds and tests mutants of one package.
+// Judge builds and tests mutants of one package. Safe for concurrent use.
 type Judge struct {
 	Root  string // the module
 	Steps []Step
-	// Limit is how much CPU time a step may use, in whole seconds. It is not a time of the wall
-	// clock, so that a busy machine kills no mutant.
+	// Limit is how much CPU time tests that run together may use, in whole seconds. It is not a
+	// time of the wall clock, so that a busy machine kills no mutant.
 	Limit time.Duration
 
-	dir string
+	dir   string
+	tests [][]unit // of each step, the cheapest first
 }
 
-// NewJudge makes a judge and has it pass the package as it is: tests that fail without a
-// mutant, or come near the limit, would kill all of them.
-func NewJudge(ctx context.Context, root string, steps []Step, limit time.Duration) (*Judge, error) {
+// NewJudge makes a judge of the package pkg and has each of its tests pass the package as it is:
+// tests that fail without a mutant, or come near the limit, would kill all of them.
+func NewJudge(ctx context.Context, root, pkg string, steps []Step, limit time.Duration) (*Judge, error) {
 	dir, err := os.MkdirTemp("", "mutation")
 	if err != nil {
 		return nil, err
 	}
-	j := &Judge{Root: root, Steps: steps, Limit: limit / 2, dir: dir}
-	fate, err := j.Test(ctx, Mutant{})
-	switch {
-	case err != nil:
-	case !fate.Compiled:
-		err = errors.New("the package does not compile")
-	case fate.Killed:
-		err = fmt.Errorf("the package fails without a mutant: %s", fate.By)
-	default:
-		j.Limit = limit
-		return j, nil
+	j := &Judge{Root: root, Steps: steps, Limit: limit, dir: dir}
+	if err := j.measure(ctx, pkg); err != nil {
+		j.Close()
+		return nil, err
 	}
-	j.Close()
-	return nil, err
+	return j, nil
+}
+
+func (j *Judge) measure(ctx context.Context, pkg string) error {
+	overlay, err := overlay(j.dir, Mutant{})
+	if err != nil {
+		return err
+	}
+	for i, s := range j.Steps {
+		binary := filepath.Join(j.dir, "measured.test")
+		if i == 0 || s.Dir != j.Steps[i-1].Dir {
+			if _, err := j.build(ctx, overlay, s.Dir, binary, Mutant{}, "-cover", "-covermode=set", "-coverpkg=./"+pkg); err != nil {
+				return err
+			}
+		}
+		tests, err := j.units(ctx, s, binary)
+		if err != nil {
+			return err
+		}
+		j.tests = append(j.tests, tests)
+	}
+	return nil
 }
 
 // Close removes what the judge has written.
 func (j *Judge) Close() { _ = os.RemoveAll(j.dir) }
 
-// Test compiles a mutant and runs the steps until one fails. The zero Mutant is the package
-// as it is.
-func (j *Judge) Test(ctx context.Context, m Mutant) (Fate, error) {
-	overlay, err := j.overlay(m)
+// Test compiles a mutant and runs the tests that reach it, step by step, until one fails.
+func (j *Judge) Test(ctx context.Context, m Mutant) (f Fate, err error) {
+	dir, err := os.MkdirTemp(j.dir, "mutant")
 	if err != nil {
-		return Fate{}, err
+		return f, err
+	}
+	defer os.RemoveAll(dir)
+	overlay, err := overlay(dir, m)
+	if err != nil {
+		return f, err
 	}
 	built := map[string]string{}
-	for _, s := range j.Steps {
+	for i, s := range j.Steps {
+		groups := j.batches(j.tests[i], m)
+		if len(groups) == 0 && i > 0 {
+			continue
+		}
 		if built[s.Dir] == "" {
-			binary := filepath.Join(j.dir, fmt.Sprintf("%d.test", len(built)))
-			ok, err := j.build(ctx, overlay, s.Dir, binary, m)
-			if err != nil || !ok {
-				return Fate{}, err
+			binary := filepath.Join(dir, fmt.Sprintf("%d.test", i))
+			if f.Compiled, err = j.build(ctx, overlay, s.Dir, binary, m); err != nil || !f.Compiled {
+				return f, err
 			}
 			built[s.Dir] = binary
 		}
-		by, err := j.run(ctx, built[s.Dir], s)
-		if err != nil || by != "" {
-			return Fate{Compiled: true, Killed: by != "", By: by}, err
+		for _, group := range groups {
+			f.Reached = true
+			if f.By, err = j.runs(ctx, built[s.Dir], s, group); err != nil || f.By != "" {
+				f.Killed = f.By != ""
+				return f, err
+			}
 		}
 	}
-	return Fate{Compiled: true}, nil
+	return f, nil
+}
+
+// runs gives tests five times the CPU time that they use without a mutant, and some seconds.
+func (j *Judge) runs(ctx context.Context, binary string, s Step, group []unit) (by string, err error) {
+	var names []string
+	limit := 5 * time.Second
+	for _, u := range group {
+		names, limit = append(names, u.name), limit+5*u.cpu
+	}
+	by, _, err = j.run(ctx, binary, s, names, min(limit, j.Limit))
+	return by, err
 }
 
 // overlay writes the mutant beside the work tree and says that it replaces a file there.
-func (j *Judge) overlay(m Mutant) (string, error) {
+func overlay(dir string, m Mutant) (string, error) {
 	replace := map[string]string{}
 	if m.file != "" {
-		src := filepath.Join(j.dir, filepath.Base(m.file))
+		src := filepath.Join(dir, filepath.Base(m.file))
 		if err := os.WriteFile(src, m.source, 0o600); err != nil {
 			return "", err
 		}
@@ -105,7 +142,7 @@ func (j *Judge) overlay(m Mutant) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(j.dir, "overlay.json")
+	path := filepath.Join(dir, "overlay.json")
 	return path, os.WriteFile(path, text, 0o600)
 }
 
@@ -113,9 +150,10 @@ func (j *Judge) overlay(m Mutant) (string, error) {
 var notCompiled = regexp.MustCompile(`(?m)^\S+\.go:\d+:\d+: `)
 
 // build reports whether the package and its tests compile. Anything else that goes wrong is an error.
-func (j *Judge) build(ctx context.Context, overlay, dir, binary string, m Mutant) (bool, error) {
+func (j *Judge) build(ctx context.Context, overlay, dir, binary string, m Mutant, flags ...string) (bool, error) {
 	// Without debug information it is linked in about half the time.
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-w", "-overlay", overlay, "-o", binary, "./"+dir)
+	args := append([]string{"test", "-c", "-vet=off", "-ldflags=-w", "-overlay", overlay, "-o", binary}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "./"+dir)...)
 	cmd.Dir = j.Root
 	out, err := cmd.CombinedOutput()
 	if err == nil {
@@ -127,10 +165,10 @@ func (j *Judge) build(ctx context.Context, overlay, dir, binary string, m Mutant
 	return false, fmt.Errorf("go test -c ./%s: %w\n%s", dir, err, out)
 }
 
-// idle is for how long a step may use no CPU time at all: it waits for what never comes.
-const idle = time.Minute
+// idle is for how long tests may have nothing to do: they wait for what never comes.
+const idle = 30 * time.Second
 
-// cancelIdle calls cancel when a process has used no CPU time for that long.
+// cancelIdle calls cancel when a process has for that long used no CPU time and waited for none.
 func cancelIdle(ctx context.Context, pid int, most time.Duration, cancel func()) {
 	tick := time.NewTicker(most / 10)
 	defer tick.Stop()
@@ -141,8 +179,8 @@ func cancelIdle(ctx context.Context, pid int, most time.Duration, cancel func())
 			return
 		case <-tick.C:
 		}
-		switch used := cpuTime(pid); {
-		case used != last:
+		switch used, runnable := cpuTime(pid); {
+		case used != last || runnable:
 			last, since = used, time.Now()
 		case time.Since(since) >= most:
 			cancel()
@@ -151,55 +189,62 @@ func cancelIdle(ctx context.Context, pid int, most time.Duration, cancel func())
 	}
 }
 
-// cpuTime is what /proc says that a process has used, in user and in system mode.
-func cpuTime(pid int) string {
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // gone: it has ended
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 13 {
-		return ""
+// cpuTime is what /proc says that a process has used, in user and in system mode, and whether a
+// thread of it could go on.
+func cpuTime(pid int) (used string, runnable bool) {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, t := range append(threads, fmt.Sprintf("/proc/%d/stat", pid)) {
+		stat, _ := os.ReadFile(t) // gone: it has ended
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if len(fields) < 13 {
+			continue
+		}
+		used, runnable = fields[11]+" "+fields[12], runnable || fields[0] == "R"
 	}
-	return fields[11] + " " + fields[12]
+	return used, runnable
 }
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-// run returns the test that failed; "" if none did.
-func (j *Judge) run(ctx context.Context, binary string, s Step) (by string, err error) {
+// run returns the test that failed, "" if none did, and the CPU time of all.
+func (j *Judge) run(ctx context.Context, binary string, s Step, names []string, limit time.Duration, args ...string) (by string, cpu time.Duration, err error) {
 	timed, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// The shell's limits are of this process alone, and the kernel's.
-	limits := fmt.Sprintf(`ulimit -t %d; ulimit -v %d; exec "$@"`, int(j.Limit.Seconds()), memory)
-	cmd := exec.CommandContext(timed, "sh", append([]string{"-c", limits, "sh", binary, "-test.failfast"}, s.Args...)...)
+	limits := fmt.Sprintf(`ulimit -t %d; ulimit -v %d; exec "$@"`, int(limit.Round(time.Second).Seconds()), memory)
+	args = slices.Concat([]string{"-c", limits, "sh", binary, "-test.failfast", "-test.run=^(" + strings.Join(names, "|") + ")$"}, args, s.Args)
+	cmd := exec.CommandContext(timed, "sh", args...)
 	cmd.Dir = filepath.Join(j.Root, s.Dir)
 	cmd.WaitDelay = 10 * time.Second
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
 	if err := cmd.Start(); err != nil {
-		return "", err
+		return "", 0, err
 	}
 	go cancelIdle(timed, cmd.Process.Pid, idle, cancel)
 	err = cmd.Wait()
+	cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	out := text.Bytes()
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		return "", ctx.Err()
+		return "", cpu, ctx.Err()
 	case bytes.Contains(out, []byte("no tests to run")):
-		return "", fmt.Errorf("%s %v has no tests to run", s.Dir, s.Args)
+		return "", cpu, fmt.Errorf("%s has no tests %v", s, names)
 	case err == nil:
-		return "", nil
+		return "", cpu, nil
 	case timed.Err() != nil || errors.Is(err, exec.ErrWaitDelay):
-		return "limit", nil
+		return "limit", cpu, nil
 	case !errors.As(err, &exit):
-		return "", err
+		return "", cpu, err
 	case !exit.Exited():
-		return "limit", nil
+		return "limit", cpu, nil
 	}
 	found := failed.FindAllSubmatch(out, -1)
 	if len(found) == 0 {
-		return oneLine(firstLine(string(out))), nil
+		return oneLine(firstLine(string(out))), cpu, nil
 	}
-	return string(slices.MaxFunc(found, func(a, b [][]byte) int { return len(a[1]) - len(b[1]) })[1]), nil
+	return string(slices.MaxFunc(found, func(a, b [][]byte) int { return len(a[1]) - len(b[1]) })[1]), cpu, nil
 }
 
 func firstLine(s string) string {

@@ -22,8 +22,9 @@ type Mutant struct {
 	// Was and Is are the lines of the edit before and after, without their indent.
 	Was, Is string
 
-	file   string // its path
-	source []byte // of the whole file, edited
+	file     string // its path
+	source   []byte // of the whole file, edited
+	from, to place  // of the function that it is in, if any
 }
 
 // Mutants lists all mutants of the package in a directory below root, in the order of its source.
@@ -53,13 +54,16 @@ func mutantsOf(path, shown string) ([]Mutant, error) {
 	if err != nil {
 		return nil, err
 	}
+	at := func(p token.Pos) place { return place{files.Position(p).Line, files.Position(p).Column} }
 	offset := func(p token.Pos) int { return files.Position(p).Offset }
 	var all []Mutant
 	count := map[string]int{}
 	for _, d := range file.Decls {
 		name, w := nameOf(d), &walker{src: func(n ast.Node) string { return string(src[offset(n.Pos()):offset(n.End())]) }}
+		var from, to place
 		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
 			w.function(f.Type, f.Body)
+			from, to = at(f.Pos()), at(f.End())
 		} else if !ok {
 			w.walk(d)
 		}
@@ -68,7 +72,7 @@ func mutantsOf(path, shown string) ([]Mutant, error) {
 			count[id]++
 			all = append(all, edited(src, offset(e.from), offset(e.to), e.text, Mutant{
 				ID: fmt.Sprintf("%s:%d", id, count[id]), file: path,
-				Line: files.Position(e.from).Line, Column: files.Position(e.from).Column,
+				Line: at(e.from).line, Column: at(e.from).column, from: from, to: to,
 			}))
 		}
 	}

@@ -54,6 +54,15 @@ func TestMutants(t *testing.T) {
 		"Wait:zero:1":       "for n < 0 {",
 		"Wait:arithmetic:1": "n--",
 		"Wait:remove:1":     "if false { n++ }",
+		"Sign:negate:1":     "case n >= 0:",
+		"Sign:boundary:1":   "case n <= 0:",
+		"Sign:plus-one:1":   "case n < 1:",
+		"Sign:plus-one:2":   "return -3",
+		"Sign:minus-one:1":  "return -1",
+		"Sign:zero:1":       "return -0",
+		"Sign:plus-one:3":   "return 3",
+		"Sign:minus-one:2":  "return 1",
+		"Sign:zero:2":       "return 0",
 		"-:plus-one:1":      "const Least = 2",
 		"-:minus-one:1":     "const Least = 0",
 	}
@@ -67,28 +76,29 @@ func TestMutants(t *testing.T) {
 }
 
 // TestToy: tests kill a mutant that they notice and one that never ends; they let pass what
-// they do not look at, and what cannot be seen. What does not compile, or its tests do not,
+// they do not look at, or do not reach, and what cannot be seen. What does not compile, or its tests do not,
 // does not count.
 func TestToy(t *testing.T) {
 	t.Parallel()
 	_, byID := mutantsOfToy(t)
-	j, err := NewJudge(t.Context(), root, []Step{{toy, nil}}, 2*time.Second)
+	j, err := NewJudge(t.Context(), root, toy, []Step{{Dir: toy}}, 2*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer j.Close()
 	var some []Mutant
-	for _, id := range []string{"Half:boundary:1", "Half:no-error:1", "Half:zero:1", "Larger:boundary:1", "Wait:remove:1", "Wait:plus-one:1", "-:minus-one:1"} {
+	for _, id := range []string{"Half:boundary:1", "Half:no-error:1", "Half:zero:1", "Larger:boundary:1", "Wait:remove:1", "Wait:plus-one:1", "-:minus-one:1", "Sign:negate:1", "Sign:zero:1"} {
 		some = append(some, byID[id])
 	}
 	var out strings.Builder
 	equal := Equivalents{toy + "/toy.go:Larger:boundary:1": {}}
 	score, err := Sample(t.Context(), &out, j, some, equal, len(some), 1)
-	if want := (Score{Killed: 3, Survived: 1, Equivalent: 1, NotCompiled: 2}); score != want || err != nil {
+	if want := (Score{Killed: 4, Survived: 2, Equivalent: 1, NotCompiled: 2}); score != want || err != nil {
 		t.Errorf("%s, %v, want %s\n%s", score, err, want, &out)
 	}
 	for _, line := range []string{"Half:boundary:1  line 10, by TestHalf", "Wait:remove:1  line 27, by limit",
-		"Wait:plus-one:1  line 26\n- for n < 9 {\n+ for n < 10 {"} {
+		"Wait:plus-one:1  line 26\n- for n < 9 {\n+ for n < 10 {",
+		"Sign:negate:1  line 34, by TestSign", "Sign:zero:1  line 35, reached by no test\n- return -2\n+ return -0"} {
 		if !strings.Contains(out.String(), line) {
 			t.Errorf("no %q in\n%s", line, &out)
 		}
@@ -122,8 +132,12 @@ func TestIdle(t *testing.T) {
 // TestTestsThatFail: tests that are red by themselves judge nothing.
 func TestTestsThatFail(t *testing.T) {
 	t.Parallel()
-	for what, arg := range map[string]string{"fail": "-test.timeout=1ns", "do not exist": "-test.run=^TestQuarter$"} {
-		if _, err := NewJudge(t.Context(), root, []Step{{toy, []string{arg}}}, 2*time.Second); err == nil {
+	for what, s := range map[string]Step{
+		"fail":         {Dir: toy, Args: []string{"-test.timeout=1ns"}},
+		"do not exist": {Dir: toy, Run: "^TestQuarter$"},
+		"are skipped":  {Dir: toy, Skip: "."},
+	} {
+		if _, err := NewJudge(t.Context(), root, toy, []Step{s}, 2*time.Second); err == nil {
 			t.Errorf("tests that %s judge mutants", what)
 		}
 	}

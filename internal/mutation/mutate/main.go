@@ -49,7 +49,7 @@ func run() error {
 			return fmt.Errorf("%s has no mutant %s", *pkg, *only)
 		}
 	}
-	j, err := mutation.NewJudge(ctx, ".", mutation.SubsetOf(*pkg), mutation.Limit)
+	j, err := mutation.NewJudge(ctx, ".", *pkg, mutation.SubsetOf(*pkg), mutation.Limit)
 	if err != nil {
 		return err
 	}

@@ -28,5 +28,14 @@ func Wait(n int) {
 	}
 }
 
+// Sign is tested with one number.
+func Sign(n int) int {
+	switch {
+	case n < 0:
+		return -2
+	}
+	return 2
+}
+
 // Least is a constant without which the tests do not compile.
 const Least = 1

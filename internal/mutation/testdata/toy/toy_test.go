@@ -23,6 +23,12 @@ func TestWait(t *testing.T) {
 	Wait(8)
 }
 
+func TestSign(t *testing.T) {
+	if Sign(7) != 2 {
+		t.Error("not the sign")
+	}
+}
+
 func TestLeast(t *testing.T) {
 	for n, want := range map[int]int{0: 0, Least: 0} {
 		if got, err := Half(n); got != want || err != nil {
