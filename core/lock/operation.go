@@ -122,11 +122,8 @@ func (o *operation) send(ctx context.Context) {
 	}
 }
 
-// giveUp ends an operation that will not be run again.
+// giveUp ends an operation that has not ended and will not be run again.
 func (o *operation) giveUp(why error) {
-	if o.ended {
-		return
-	}
 	outcome := store.Unknown
 	if o.uncertain == 0 {
 		outcome = store.Fail
