@@ -95,6 +95,10 @@ func TestStoppedProcess(t *testing.T) {
 	}
 	const stopped = 800 * time.Millisecond
 	must(t, cmd.Process.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() { // all threads
+		t.Fatal(status, err)
+	}
 	time.Sleep(stopped) // what is measured
 	must(t, cmd.Process.Signal(syscall.SIGCONT))
 	must(t, in.Close())
