@@ -237,11 +237,16 @@ type proofs struct {
 // mustProve injects a fault that lasts so long, and compares what it shows with want.
 func mustProve(t *testing.T, env *Env, s Spec, lasts time.Duration, want proofs) {
 	t.Helper()
+	mustProveAfter(t, env, s, func() { time.Sleep(lasts) }, want)
+}
+
+func mustProveAfter(t *testing.T, env *Env, s Spec, lasts func(), want proofs) {
+	t.Helper()
 	f, err := New(s)
 	must(t, err)
 	a, err := f.Inject(t.Context(), env.For(s.Fault, nil), s.Targets)
 	must(t, err)
-	time.Sleep(lasts) // the fault's own duration
+	lasts() // the fault's own duration
 	shows(t, a.Probe(t.Context()), want.proven, want.probe)
 	heal(t, a)
 	if after, ok := a.(Aftermath); ok {
