@@ -11,10 +11,11 @@ import (
 
 // Trim has a sink forget what its resources accepted longer than age ago, again and again until ctx
 // ends, as a caller does that keeps the sink small. What is in a ledger is in the history for half of
-// the age when it is dropped: so the whole of it can be judged, and a sink that drops what is
-// younger than it was told leaves a gap.
+// the age when it is dropped, however late this process gets to it: so the whole of it can be judged,
+// and a sink that drops what is younger than it was told leaves a gap.
 func (s *Sealer) Trim(ctx context.Context, fenced sink.Sink, age time.Duration, resources ...string) {
 	for ctx.Err() == nil {
+		read := time.Now()
 		for _, res := range resources {
 			reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 			s.Trouble("ledgers that are trimmed", s.archive(reading, fenced, res))
@@ -24,7 +25,7 @@ func (s *Sealer) Trim(ctx context.Context, fenced sink.Sink, age time.Duration, 
 			return
 		}
 		for _, res := range resources {
-			s.forget(context.WithoutCancel(ctx), fenced, res, time.Now().Add(-age))
+			s.forget(context.WithoutCancel(ctx), fenced, res, read.Add(-age/2))
 		}
 	}
 }
