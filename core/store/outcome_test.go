@@ -84,6 +84,9 @@ func TestVersionOrder(t *testing.T) {
 		if a.Older(b) && b.Older(c) && !a.Older(c) {
 			t.Errorf("not transitive: %s, %s, %s", a, b, c)
 		}
+		if a != nil && b != nil && (a.Fence < b.Fence || a.Fence == b.Fence && a.Beat < b.Beat) && !a.Older(b) {
+			t.Errorf("%s is not older than %s", a, b)
+		}
 		if store.Same(a, b) && (a.Older(b) || b.Older(a)) {
 			t.Errorf("same and older: %s, %s", a, b)
 		}
