@@ -122,7 +122,7 @@ func (c *commander) run(ctx, feed context.Context) {
 	}{
 		history.DoCancel:         {rates.Cancel, func(ctx context.Context) { c.onJob(ctx, history.DoCancel, &c.jobs) }},
 		history.DoHasten:         {rates.Hasten, func(ctx context.Context) { c.onJob(ctx, history.DoHasten, &c.jobs) }},
-		history.DoRedrive:        {rates.Redrive, func(ctx context.Context) { c.onJob(ctx, history.DoRedrive, &c.dead) }},
+		history.DoRedrive:        {rates.Redrive, c.redriveTwice},
 		history.DoRedrive + many: {rates.RedriveMany, c.redriveAll},
 		history.DoPause:          {rates.Pause, c.pauseShard},
 		history.DoPause + whole:  {rates.PauseQueue, c.pauseQueue},
@@ -171,6 +171,14 @@ func (c *commander) often(ctx context.Context, rng *rand.Rand, rate float64, do 
 func (c *commander) onJob(ctx context.Context, do string, from *ring) {
 	if j, ok := c.pick(from); ok {
 		_ = c.job(ctx, do, j) // recorded
+	}
+}
+
+// redriveTwice redrives a job, and again when that is done, as somebody does who clicks twice: the
+// second time it is not dead, unless its attempts are used up already.
+func (c *commander) redriveTwice(ctx context.Context) {
+	if j, ok := c.pick(&c.dead); ok && c.job(ctx, history.DoRedrive, j) == nil {
+		_ = c.job(ctx, history.DoRedrive, j) // recorded
 	}
 }
 
