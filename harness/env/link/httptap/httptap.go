@@ -40,7 +40,7 @@ type Exchange struct {
 // they must be quick and safe for concurrent use. Nil: nobody is told.
 type Options struct {
 	Exchange func(l *link.Link, e Exchange)
-	// Begun is told of a request whose headers have come without the whole of its body.
+	// Begun is called with a request whose headers have come without the whole of its body.
 	Begun func(l *link.Link, req *http.Request)
 	// Unread is told once of a link and a reason for which some of what it carries cannot be
 	// read.
