@@ -21,6 +21,7 @@ type backoffStory struct {
 	max        int    // attempts
 	why        string // its first run fails
 	due, again int64  // when its retry is due, and claimed
+	slow       int64  // by how much its owner is late to write that
 	dead       bool   // it is given up instead
 	by         string // who claims it again
 	ahead      int64  // by how much the wall clock of w2 is ahead
@@ -50,7 +51,7 @@ func (y *backoffStory) tell() *history.History {
 	if y.dead {
 		end.Do, end.DueMS = history.DoDLQ, 0
 	}
-	y.batch(65+y.took, "w1.1", history.OpTick, end)
+	y.batch(65+y.took+y.slow, "w1.1", history.OpTick, end)
 	row := history.JobRow{State: past.StateDLQ, Run: one, Attempt: 1}
 	fence := int64(1)
 	if y.by == "w2.1" {
@@ -93,7 +94,7 @@ func (y *backoffStory) finish(at int64, row history.JobRow) {
 // and named.
 func TestBackoffAndLimits(t *testing.T) {
 	t.Parallel()
-	const early, late = "backoff-ignored", "run-not-ended"
+	const early, late, other, jitter = "backoff-ignored", "run-not-ended", "delay-of-another-attempt", "jitter-ignored"
 	for name, c := range map[string]struct {
 		change func(*backoffStory)
 		says   string // "": all is well
@@ -109,20 +110,29 @@ func TestBackoffAndLimits(t *testing.T) {
 			y.policy = &history.Retry{DelaysMS: []int64{100, 5000}}
 			y.due, y.again = 175, 190
 		}, "", ""},
-		"a delay of the second attempt":       {func(y *backoffStory) { y.policy = &history.Retry{DelaysMS: []int64{2000, 0}} }, "2000 ms at least", early},
-		"a policy that nobody says":           {func(y *backoffStory) { y.policy, y.due, y.again = nil, 75, 90 }, "", ""},
-		"interrupted: at once":                {func(y *backoffStory) { y.why, y.due, y.again = "job: interrupted: its worker stops", 75, 90 }, "", ""},
-		"not to be run here: it waits too":    {func(y *backoffStory) { y.why, y.due, y.again = "not to be run by this process: no", 75, 90 }, "waits for 1000 ms", early},
-		"the next owner keeps to it":          {func(y *backoffStory) { y.by = "w2.1" }, "", ""},
-		"the next owner forgets it":           {func(y *backoffStory) { y.by, y.again = "w2.1", 400 }, "it waited for", early},
-		"the next owner's clock is ahead":     {func(y *backoffStory) { y.by, y.again, y.ahead = "w2.1", 400, 700 }, "", ""},
-		"given up too early":                  {func(y *backoffStory) { y.dead = true }, "gives it up after 1 of 3 attempts", ""},
-		"given up after its last attempt":     {func(y *backoffStory) { y.dead, y.max = true, 1 }, "", ""},
-		"given up as its handler asks for it": {func(y *backoffStory) { y.dead, y.why = true, "not to be tried again: no" }, "", ""},
-		"one attempt more than it may have":   {func(y *backoffStory) { y.max = 1 }, "for attempt 2 of at most 1", ""},
-		"a run that is ended late":            {func(y *backoffStory) { y.took = 15_000 }, "", ""},
-		"a run that is not ended":             {func(y *backoffStory) { y.took = 17_000 }, "took 17000 ms, though it may take 1000 ms", late},
-		"a long run that may take so long":    {func(y *backoffStory) { y.took, y.most = 17_000, 20_000 }, "", ""},
+		"a delay of the second attempt":                     {func(y *backoffStory) { y.policy = &history.Retry{DelaysMS: []int64{2000, 0}} }, "2000 ms at least", early},
+		"longer than its backoff":                           {func(y *backoffStory) { y.due, y.again = 2071, 2080 }, "after 1 failed attempt it waits for 1000 ms at most, and it is made due after 1996 ms", "backoff-exceeded"},
+		"longer by its jitter":                              {func(y *backoffStory) { y.policy.Jitter, y.due, y.again = 0.5, 1571, 1580 }, "", ""},
+		"its owner is late to write it":                     {func(y *backoffStory) { y.slow, y.due, y.again = 700, 1771, 1780 }, "", ""},
+		"longer than its jitter":                            {func(y *backoffStory) { y.policy.Jitter, y.due, y.again = 0.1, 1271, 1280 }, "waits for 1100 ms at most", jitter},
+		"a little too short":                                {func(y *backoffStory) { y.due, y.again = 951, 960 }, "waits for 1000 ms at least", jitter},
+		"a little too short, and within the slack":          {func(y *backoffStory) { y.due, y.again = 1031, 1040 }, "", ""},
+		"the delay of the second attempt, which is shorter": {func(y *backoffStory) { y.policy = &history.Retry{DelaysMS: []int64{3000, 1000}} }, "waits for 3000 ms at least", other},
+		"the delay of the second attempt, which is longer":  {func(y *backoffStory) { y.policy = &history.Retry{DelaysMS: []int64{200, 1000}} }, "waits for 200 ms at most", other},
+		"a list of one delay":                               {func(y *backoffStory) { y.policy = &history.Retry{DelaysMS: []int64{1000}, BaseMS: 1} }, "", ""},
+		"a policy that nobody says":                         {func(y *backoffStory) { y.policy, y.due, y.again = nil, 75, 90 }, "", ""},
+		"interrupted: at once":                              {func(y *backoffStory) { y.why, y.due, y.again = "job: interrupted: its worker stops", 75, 90 }, "", ""},
+		"not to be run here: it waits too":                  {func(y *backoffStory) { y.why, y.due, y.again = "not to be run by this process: no", 75, 90 }, "waits for 1000 ms", early},
+		"the next owner keeps to it":                        {func(y *backoffStory) { y.by = "w2.1" }, "", ""},
+		"the next owner forgets it":                         {func(y *backoffStory) { y.by, y.again = "w2.1", 400 }, "it waited for", early},
+		"the next owner's clock is ahead":                   {func(y *backoffStory) { y.by, y.again, y.ahead = "w2.1", 400, 700 }, "", ""},
+		"given up too early":                                {func(y *backoffStory) { y.dead = true }, "gives it up after 1 of 3 attempts", ""},
+		"given up after its last attempt":                   {func(y *backoffStory) { y.dead, y.max = true, 1 }, "", ""},
+		"given up as its handler asks for it":               {func(y *backoffStory) { y.dead, y.why = true, "not to be tried again: no" }, "", ""},
+		"one attempt more than it may have":                 {func(y *backoffStory) { y.max = 1 }, "for attempt 2 of at most 1", ""},
+		"a run that is ended late":                          {func(y *backoffStory) { y.took = 15_000 }, "", ""},
+		"a run that is not ended":                           {func(y *backoffStory) { y.took = 17_000 }, "took 17000 ms, though it may take 1000 ms", late},
+		"a long run that may take so long":                  {func(y *backoffStory) { y.took, y.most = 17_000, 20_000 }, "", ""},
 		"a long run under a fault": {func(y *backoffStory) {
 			y.took = 17_000
 			y.fault("f1", "pause-worker", 100, 17_000, "w1")

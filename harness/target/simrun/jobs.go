@@ -45,7 +45,7 @@ func DrawJobs(seed uint64) Config {
 func DrawCommands(seed uint64) Config {
 	c := DrawJobs(seed)
 	c.Commands = &workload.Commands{Cancel: 0.4, Redrive: 0.3, RedriveMany: 0.05, Hasten: 0.4, Pause: 0.2}
-	c.Mixture = &workload.Mixture{AtMostOnce: 0.2, Overrun: 0.05, OddKeys: 0.3, OtherBody: 0.1, Priorities: 3}
+	c.Mixture = &workload.Mixture{AtMostOnce: 0.2, Overrun: 0.05, OddKeys: 0.3, OtherBody: 0.1, Priorities: 3, Delays: 0.7}
 	return c
 }
 

@@ -89,6 +89,20 @@ var jobVariants = []System{
 		Red:   &Red{Scenario: "jobs-poison", Contention: "medium", Properties: []string{"P12"}, Mechanism: "backoff-ignored"},
 	},
 	{
+		Name: "jobs-delays-off-by-one", Chapter: inJobs,
+		About: "a job's list of delays is counted from its second: after the first attempt that one is waited for",
+		Seen:  "`delays[attempt]`, where attempts count from 1 and lists from 0",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Workload: "jobs-mixture",
+			Properties: []string{"P12"}, Mechanism: "delay-of-another-attempt"},
+	},
+	{
+		Name: "jobs-jitter-constant", Chapter: inJobs,
+		About: "every wait varies by 10 %, whatever jitter its job asks for, and also if it asks for none",
+		Seen:  "a backoff library's default jitter, which nobody passes on",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Workload: "jobs-mixture",
+			Properties: []string{"P12"}, Mechanism: "jitter-ignored"},
+	},
+	{
 		Name: "jobs-interrupted-is-done", Chapter: inJobs,
 		About: "a run that a clean stop interrupts returns no error, and its job is completed",
 		Seen:  "`if errors.Is(err, context.Canceled) { return nil }` in a handler: what ended because it was asked to is no failure",

@@ -82,8 +82,8 @@ var exercised = map[string][]exercise{
 		{what: "Base", by: "jobs-poison", event: "tick retry", judged: "P12", mutant: "jobs-retry-at-once"},
 		{what: "Factor", by: "jobs-poison", event: "tick retry", judged: "P12", mutant: "jobs-retry-at-once"},
 		{what: "Max", by: "jobs-poison", event: "tick retry", judged: "P12", mutant: "jobs-retry-at-once"},
-		{what: "Delays", why: "the workload's jobs have a base instead; the checker can judge them, and no run has them yet"},
-		{what: "Jitter", why: "as for Delays"},
+		{what: "Delays", by: "jobs-mixture", event: "tick retry", judged: "P12", mutant: "jobs-delays-off-by-one"},
+		{what: "Jitter", by: "jobs-mixture", event: "tick retry", judged: "P12", mutant: "jobs-jitter-constant"},
 	},
 	"`schedule.Definition`": {
 		{what: "Queue", by: "jobs-recurring jobs-queues", event: "schedule put: queue", judged: "P12", mutant: "jobs-removed-returns"},

@@ -16,6 +16,7 @@ type Mixture struct {
 	OddKeys    float64 `json:"odd_keys"`     // their key is the one before, but for case or a space
 	OtherBody  float64 `json:"other_body"`   // are enqueued by the key of a job that is there, with another body
 	Priorities int     `json:"priorities"`   // how many there are, at random; 0: one
+	Delays     float64 `json:"delays"`       // have a list of delays instead of a base, and a jitter of their own
 }
 
 // otherStep is an effect that no job has but one whose key is another's already: it must never
@@ -38,6 +39,9 @@ func (e *enqueuer) vary(j job.Job) job.Job {
 		j.Payload, _ = json.Marshal(p) // of plain fields
 		j.MaxDuration = overrunBound
 	}
+	if m.Delays > 0 && in(m.Delays) {
+		j.Retry = e.delays()
+	}
 	if m.Priorities > 0 {
 		j.Priority = e.rng.IntN(m.Priorities)
 	}
@@ -58,6 +62,24 @@ const (
 	// stopped, so that the bound has passed for long when it goes on.
 	overrunLength = time.Minute
 )
+
+// Bounds of the delays that are drawn. The shortest is far above what a judge of them allows.
+const (
+	mostDelays    = 3
+	shortestDelay = 200 * time.Millisecond
+	longestDelay  = 2 * time.Second
+)
+
+// delays draws a policy: a list of delays in any order, with a jitter or with none.
+func (e *enqueuer) delays() (p job.RetryPolicy) {
+	for range 1 + e.rng.IntN(mostDelays) {
+		p.Delays = append(p.Delays, (shortestDelay + time.Duration(e.rng.Int64N(int64(longestDelay-shortestDelay)))).Truncate(time.Millisecond))
+	}
+	if e.rng.IntN(2) == 0 {
+		p.Jitter = e.rng.Float64() / 2
+	}
+	return p
+}
 
 // keyed gives a job another key.
 func (e *enqueuer) keyed(j job.Job, key string) job.Job {
