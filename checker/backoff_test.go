@@ -159,3 +159,51 @@ func TestBackoffAndLimits(t *testing.T) {
 		})
 	}
 }
+
+// TestRescues: of a run that is cut short, the job's policy says whether another one follows. One
+// that fails by itself is retried whatever it says.
+func TestRescues(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		once, abandoned bool
+		says            string // "": all is well
+	}{
+		"rescued":                           {false, false, ""},
+		"abandoned, as it may run once":     {true, true, ""},
+		"rescued, and may run once":         {true, false, "it may have at most one run that is"},
+		"abandoned, though it is to be run": {false, true, "it must be run again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newSequence()
+			one, two := sequenceRun(1, 1), sequenceRun(2, 1)
+			var first *history.Job
+			y.each = func(n int, j *history.Job) {
+				switch n {
+				case 0:
+					first, j.AtMostOnce, j.MaxAttempts = j, c.once, 3
+				case 2:
+					first.Then = nil
+				}
+			}
+			rescue := history.Change{Job: "0-a", Do: history.DoRescue, Run: one, Attempt: 1, DueMS: storyWall(3520)}
+			again := []sequenceStep{
+				{at: 3540, proc: "w2.1", op: history.OpTick, changes: []history.Change{{Job: "0-a", Do: history.DoClaim, Run: two, Attempt: 2}}},
+				{at: 3600, proc: "w2.1", op: history.OpTick, changes: []history.Change{{Job: "0-a", Do: history.DoComplete, Run: two, Attempt: 2}}},
+			}
+			if c.abandoned {
+				rescue.Do, rescue.DueMS, again = history.DoAbandon, 0, nil
+			}
+			s := sequenceSteps()
+			s = append(s[:3:3], s[6], sequenceStep{at: 3520, proc: "w2.1", op: history.OpTick, changes: []history.Change{rescue}})
+			h := y.tell(append(append(s, again...), sequenceSteps()[9]))
+			r := Check(context.Background(), h, Options{})
+			if v := propertyOf(r, "P5").Violations; (c.says != "") != (len(v) > 0) || len(v) > 0 && !strings.Contains(v[0].Message, c.says) {
+				t.Errorf("want %q: %+v", c.says, v)
+			}
+			if best := Explain(h, r, Options{}).Best(); c.once && !c.abandoned && !slices.Equal(best, []string{"cut-run-repeated"}) {
+				t.Errorf("named %v", best)
+			}
+		})
+	}
+}

@@ -350,6 +350,7 @@ var namedAlone = map[string]bool{
 	"schedule-set-back": true, "overlap-not-kept": true, "removal-in-memory": true, // TestPolicies
 	"trigger-repeated":       true, // TestTriggers
 	"failure-policy-ignored": true, // TestSequences
+	"cut-run-repeated":       true, // TestFoundInJobs of package broken, TestRescues
 }
 
 // TestEveryMechanismIsNamed: no mechanism is listed that no test has a history for, and

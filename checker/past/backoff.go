@@ -113,8 +113,8 @@ func (a *Past) wallLead(life string) (lead int64, known bool) {
 		a.leads = map[string]int64{}
 		for _, j := range a.Jobs.List {
 			for _, e := range j.Starts {
-				if e.WallMS() == 0 || e.DecidedAt == 0 {
-					continue
+				if e.WallMS() == 0 || e.DecidedAt == 0 || e.DecidedAt > e.TS {
+					continue // undated, or dated after the start itself (P7)
 				}
 				// The wall clock is read after the other: the least difference is the best.
 				of, d := history.Life(e.Proc), e.WallMS()-e.DecidedAt/1e6

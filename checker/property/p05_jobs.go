@@ -62,6 +62,7 @@ func init() {
 			{id: "queue-paused-in-part", Statement: "a pause of a whole queue is acknowledged, and does not reach all of its shards"},
 			{id: "id-without-queue",
 				Statement: "jobs are told apart without their queues: what is enqueued in one is taken for a job of another"},
+			{id: "cut-run-repeated", Statement: "a run that was cut short is followed by another, though its job may run once at most"},
 			{id: "run-not-settled", Accounts: ofJobs, Statement: "a run starts before its claim is known to have taken effect"},
 			{id: "step-left-out", Accounts: ofJobs, Statement: "a job is completed without one of its effects"},
 		},

@@ -45,7 +45,14 @@ func DrawJobs(seed uint64) Config {
 func DrawCommands(seed uint64) Config {
 	c := DrawJobs(seed)
 	c.Commands = &workload.Commands{Cancel: 0.4, Redrive: 0.3, RedriveMany: 0.05, Hasten: 0.4, Pause: 0.2}
-	c.Mixture = &workload.Mixture{AtMostOnce: 0.2, Overrun: 0.05, OddKeys: 0.3, OtherBody: 0.1, Priorities: 3, Delays: 0.7}
+	c.Mixture = &workload.Mixture{AtMostOnce: 0.2, Overrun: 0.05, OddKeys: 0.3, OtherBody: 0.1, Priorities: 3}
+	return c
+}
+
+// DrawDelays is a run of jobs whose retries follow lists of delays, each with a jitter of its own.
+func DrawDelays(seed uint64) Config {
+	c := DrawJobs(seed)
+	c.Mixture = &workload.Mixture{Delays: 1}
 	return c
 }
 

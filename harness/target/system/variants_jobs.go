@@ -103,6 +103,13 @@ var jobVariants = []System{
 			Properties: []string{"P12"}, Mechanism: "jitter-ignored"},
 	},
 	{
+		Name: "jobs-at-most-twice", Chapter: inJobs,
+		About: "the rescue policy is taken and not stored: a run that is cut short is followed by another, though its job may run once at most",
+		Note:  "the keys of the job's effects hide it",
+		Seen:  "redelivery that is on for every queue: `acks_late`, a visibility timeout; a mail that is sent twice after a deploy",
+		Red:   &Red{Scenario: "jobs-at-most-once", Contention: "medium", Properties: []string{"P5"}, Mechanism: "cut-run-repeated"},
+	},
+	{
 		Name: "jobs-interrupted-is-done", Chapter: inJobs,
 		About: "a run that a clean stop interrupts returns no error, and its job is completed",
 		Seen:  "`if errors.Is(err, context.Canceled) { return nil }` in a handler: what ended because it was asked to is no failure",

@@ -28,6 +28,7 @@ func init() {
 	plant("jobs-retry-at-once", only(workload.Hooks{Submit: retryAtOnce}))
 	plant("jobs-delays-off-by-one", only(workload.Hooks{Submit: delaysOffByOne}))
 	plant("jobs-jitter-constant", only(workload.Hooks{Submit: jitterConstant}))
+	plant("jobs-at-most-twice", only(workload.Hooks{Submit: atMostTwice}))
 	plant("jobs-interrupted-is-done", only(workload.Hooks{Handler: interruptedIsDone}))
 }
 
@@ -170,6 +171,16 @@ func delaysOffByOne(j job.Job) job.Job {
 // asks for.
 func jitterConstant(j job.Job) job.Job {
 	j.Retry.Jitter = job.DefaultRetry().Jitter
+	return j
+}
+
+// atMostTwice stores jobs without their rescue policy: one that is cut short runs again, though it
+// must not.
+func atMostTwice(j job.Job) job.Job {
+	j.Rescue, j.Then = job.AtLeastOnce, slices.Clone(j.Then)
+	for i := range j.Then {
+		j.Then[i].Rescue = job.AtLeastOnce
+	}
 	return j
 }
 
