@@ -49,10 +49,11 @@ func DrawCommands(seed uint64) Config {
 	return c
 }
 
-// DrawDelays is a run of jobs whose retries follow lists of delays, each with a jitter of its own.
-func DrawDelays(seed uint64) Config {
+// DrawOptions is a run of jobs whose retries follow lists of delays, each with a jitter of its own,
+// and of which some have no key.
+func DrawOptions(seed uint64) Config {
 	c := DrawJobs(seed)
-	c.Mixture = &workload.Mixture{Delays: 1}
+	c.Mixture = &workload.Mixture{Delays: 1, NoKey: 0.3}
 	return c
 }
 

@@ -257,6 +257,13 @@ var jobVariants = []System{
 			Properties: []string{"P5"}, Mechanism: "id-without-queue"},
 	},
 	{
+		Name: "jobs-no-key-is-a-key", Chapter: inJobs,
+		About: "the empty key counts as one: of all jobs without a key in a queue, a process enqueues only the first",
+		Seen:  "a unique index over a column whose default is the empty string instead of NULL",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Workload: "jobs-mixture",
+			Properties: []string{"P5"}, Mechanism: "no-key-is-a-key"},
+	},
+	{
 		Name: "jobs-pause-in-part", Chapter: inJobs,
 		About: "a pause of a queue is answered as done, and one of its shards goes on",
 		Seen:  "a pause that reaches the workers which are there, or all partitions but the last",

@@ -56,10 +56,10 @@ var exercised = map[string][]exercise{
 		{what: "Retire", why: "what is retired is gone from the sink, and with it what a run's effects are judged by; the tests of core/engine and of the sinks have it"},
 	},
 	"`job.Job`": {
-		{what: "ID", by: "jobs-steady", event: "enqueue: key", judged: "P2 P5", mutant: "jobs-claimed-twice"},
+		{what: "ID", by: "jobs-steady jobs-mixture", event: "enqueue: key; random for a job without one", judged: "P2 P5", mutant: "jobs-no-key-is-a-key"},
 		{what: "Queue", by: "jobs-queues", event: "enqueue: queue", judged: "P5", mutant: "jobs-id-without-queue"},
 		{what: "Kind", by: "jobs-steady orders-pause-worker", event: "enqueue: kind", judged: "P16", mutant: "orders-pay-before-fence"},
-		{what: "Key", by: "jobs-steady jobs-mixture jobs-queues", event: "enqueue: key of the job", judged: "P5", mutant: "jobs-id-without-queue"},
+		{what: "Key", by: "jobs-steady jobs-mixture jobs-queues", event: "enqueue: key of the job, or none", judged: "P5", mutant: "jobs-id-without-queue"},
 		{what: "Request", why: "a digest that nothing but the API compares, whose tests have it"},
 		{what: "Payload", by: "jobs-steady jobs-mixture", event: "effect", judged: "P4", mutant: "jobs-key-with-attempt"},
 		{what: "Due", by: "jobs-due-later jobs-storm", event: "enqueue: due_ms", judged: "P12", mutant: "jobs-early-bird"},

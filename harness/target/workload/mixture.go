@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ type Mixture struct {
 	AtMostOnce float64 `json:"at_most_once"` // have no other run if one is cut short
 	Overrun    float64 `json:"overrun"`      // their first run takes longer than it may
 	OddKeys    float64 `json:"odd_keys"`     // their key is the one before, but for case or a space
+	NoKey      float64 `json:"no_key"`       // have no key, and an id of random bytes
 	OtherBody  float64 `json:"other_body"`   // are enqueued by the key of a job that is there, with another body
 	Priorities int     `json:"priorities"`   // how many there are, at random; 0: one
 	Delays     float64 `json:"delays"`       // have a list of delays instead of a base, and a jitter of their own
@@ -44,6 +46,9 @@ func (e *enqueuer) vary(j job.Job) job.Job {
 	}
 	if m.Priorities > 0 {
 		j.Priority = e.rng.IntN(m.Priorities)
+	}
+	if m.NoKey > 0 && in(m.NoKey) {
+		return e.keyless(j)
 	}
 	if in(m.OddKeys) && e.last != "" {
 		j = e.keyed(j, []string{strings.ToUpper(e.last), e.last + " ", " " + e.last, e.last + "\u00a0"}[e.rng.IntN(4)])
@@ -84,6 +89,15 @@ func (e *enqueuer) delays() (p job.RetryPolicy) {
 // keyed gives a job another key.
 func (e *enqueuer) keyed(j job.Job, key string) job.Job {
 	j.Key, j.ID = key, job.KeyedID(j.Queue, key, e.cfg.Jobs.Shards)
+	return j
+}
+
+// keyless takes a job's key from it: no other enqueue can be for the same job, but one with its id.
+func (e *enqueuer) keyless(j job.Job) job.Job {
+	var random [16]byte
+	binary.LittleEndian.PutUint64(random[:8], e.rng.Uint64())
+	binary.LittleEndian.PutUint64(random[8:], e.rng.Uint64())
+	j.Key, j.ID = "", job.RandomID(random, e.cfg.Jobs.Shards)
 	return j
 }
 

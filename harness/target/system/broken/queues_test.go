@@ -22,7 +22,7 @@ func TestFoundInJobs(t *testing.T) {
 	for name, draw := range map[string]func(uint64) simrun.Config{
 		"jobs-id-without-queue": simrun.DrawQueues, "jobs-pause-in-part": simrun.DrawQueues, "jobs-priority-lost": simrun.DrawQueues,
 		"jobs-hasten-told": simrun.DrawCommands, "jobs-redrive-told": simrun.DrawCommands, "jobs-never-ended": simrun.DrawCommands,
-		"jobs-delays-off-by-one": simrun.DrawDelays, "jobs-jitter-constant": simrun.DrawDelays,
+		"jobs-delays-off-by-one": simrun.DrawOptions, "jobs-jitter-constant": simrun.DrawOptions, "jobs-no-key-is-a-key": simrun.DrawOptions,
 		"jobs-at-most-twice": simrun.DrawAtMostOnce,
 	} {
 		t.Run(name, func(t *testing.T) {
