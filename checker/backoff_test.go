@@ -21,6 +21,7 @@ type backoffStory struct {
 	max        int    // attempts
 	why        string // its first run fails
 	due, again int64  // when its retry is due, and claimed
+	slow       int64  // by how much its owner is late to write that
 	dead       bool   // it is given up instead
 	by         string // who claims it again
 	ahead      int64  // by how much the wall clock of w2 is ahead
@@ -50,7 +51,7 @@ func (y *backoffStory) tell() *history.History {
 	if y.dead {
 		end.Do, end.DueMS = history.DoDLQ, 0
 	}
-	y.batch(65+y.took, "w1.1", history.OpTick, end)
+	y.batch(65+y.took+y.slow, "w1.1", history.OpTick, end)
 	row := history.JobRow{State: past.StateDLQ, Run: one, Attempt: 1}
 	fence := int64(1)
 	if y.by == "w2.1" {
@@ -93,7 +94,7 @@ func (y *backoffStory) finish(at int64, row history.JobRow) {
 // and named.
 func TestBackoffAndLimits(t *testing.T) {
 	t.Parallel()
-	const early, late = "backoff-ignored", "run-not-ended"
+	const early, late, other, jitter = "backoff-ignored", "run-not-ended", "delay-of-another-attempt", "jitter-ignored"
 	for name, c := range map[string]struct {
 		change func(*backoffStory)
 		says   string // "": all is well
@@ -109,20 +110,29 @@ func TestBackoffAndLimits(t *testing.T) {
 			y.policy = &history.Retry{DelaysMS: []int64{100, 5000}}
 			y.due, y.again = 175, 190
 		}, "", ""},
-		"a delay of the second attempt":       {func(y *backoffStory) { y.policy = &history.Retry{DelaysMS: []int64{2000, 0}} }, "2000 ms at least", early},
-		"a policy that nobody says":           {func(y *backoffStory) { y.policy, y.due, y.again = nil, 75, 90 }, "", ""},
-		"interrupted: at once":                {func(y *backoffStory) { y.why, y.due, y.again = "job: interrupted: its worker stops", 75, 90 }, "", ""},
-		"not to be run here: it waits too":    {func(y *backoffStory) { y.why, y.due, y.again = "not to be run by this process: no", 75, 90 }, "waits for 1000 ms", early},
-		"the next owner keeps to it":          {func(y *backoffStory) { y.by = "w2.1" }, "", ""},
-		"the next owner forgets it":           {func(y *backoffStory) { y.by, y.again = "w2.1", 400 }, "it waited for", early},
-		"the next owner's clock is ahead":     {func(y *backoffStory) { y.by, y.again, y.ahead = "w2.1", 400, 700 }, "", ""},
-		"given up too early":                  {func(y *backoffStory) { y.dead = true }, "gives it up after 1 of 3 attempts", ""},
-		"given up after its last attempt":     {func(y *backoffStory) { y.dead, y.max = true, 1 }, "", ""},
-		"given up as its handler asks for it": {func(y *backoffStory) { y.dead, y.why = true, "not to be tried again: no" }, "", ""},
-		"one attempt more than it may have":   {func(y *backoffStory) { y.max = 1 }, "for attempt 2 of at most 1", ""},
-		"a run that is ended late":            {func(y *backoffStory) { y.took = 15_000 }, "", ""},
-		"a run that is not ended":             {func(y *backoffStory) { y.took = 17_000 }, "took 17000 ms, though it may take 1000 ms", late},
-		"a long run that may take so long":    {func(y *backoffStory) { y.took, y.most = 17_000, 20_000 }, "", ""},
+		"a delay of the second attempt":                     {func(y *backoffStory) { y.policy = &history.Retry{DelaysMS: []int64{2000, 0}} }, "2000 ms at least", early},
+		"longer than its backoff":                           {func(y *backoffStory) { y.due, y.again = 2071, 2080 }, "after 1 failed attempt it waits for 1000 ms at most, and it is made due after 1996 ms", "backoff-exceeded"},
+		"longer by its jitter":                              {func(y *backoffStory) { y.policy.Jitter, y.due, y.again = 0.5, 1571, 1580 }, "", ""},
+		"its owner is late to write it":                     {func(y *backoffStory) { y.slow, y.due, y.again = 700, 1771, 1780 }, "", ""},
+		"longer than its jitter":                            {func(y *backoffStory) { y.policy.Jitter, y.due, y.again = 0.1, 1271, 1280 }, "waits for 1100 ms at most", jitter},
+		"a little too short":                                {func(y *backoffStory) { y.due, y.again = 951, 960 }, "waits for 1000 ms at least", jitter},
+		"a little too short, and within the slack":          {func(y *backoffStory) { y.due, y.again = 1031, 1040 }, "", ""},
+		"the delay of the second attempt, which is shorter": {func(y *backoffStory) { y.policy = &history.Retry{DelaysMS: []int64{3000, 1000}} }, "waits for 3000 ms at least", other},
+		"the delay of the second attempt, which is longer":  {func(y *backoffStory) { y.policy = &history.Retry{DelaysMS: []int64{200, 1000}} }, "waits for 200 ms at most", other},
+		"a list of one delay":                               {func(y *backoffStory) { y.policy = &history.Retry{DelaysMS: []int64{1000}, BaseMS: 1} }, "", ""},
+		"a policy that nobody says":                         {func(y *backoffStory) { y.policy, y.due, y.again = nil, 75, 90 }, "", ""},
+		"interrupted: at once":                              {func(y *backoffStory) { y.why, y.due, y.again = "job: interrupted: its worker stops", 75, 90 }, "", ""},
+		"not to be run here: it waits too":                  {func(y *backoffStory) { y.why, y.due, y.again = "not to be run by this process: no", 75, 90 }, "waits for 1000 ms", early},
+		"the next owner keeps to it":                        {func(y *backoffStory) { y.by = "w2.1" }, "", ""},
+		"the next owner forgets it":                         {func(y *backoffStory) { y.by, y.again = "w2.1", 400 }, "it waited for", early},
+		"the next owner's clock is ahead":                   {func(y *backoffStory) { y.by, y.again, y.ahead = "w2.1", 400, 700 }, "", ""},
+		"given up too early":                                {func(y *backoffStory) { y.dead = true }, "gives it up after 1 of 3 attempts", ""},
+		"given up after its last attempt":                   {func(y *backoffStory) { y.dead, y.max = true, 1 }, "", ""},
+		"given up as its handler asks for it":               {func(y *backoffStory) { y.dead, y.why = true, "not to be tried again: no" }, "", ""},
+		"one attempt more than it may have":                 {func(y *backoffStory) { y.max = 1 }, "for attempt 2 of at most 1", ""},
+		"a run that is ended late":                          {func(y *backoffStory) { y.took = 15_000 }, "", ""},
+		"a run that is not ended":                           {func(y *backoffStory) { y.took = 17_000 }, "took 17000 ms, though it may take 1000 ms", late},
+		"a long run that may take so long":                  {func(y *backoffStory) { y.took, y.most = 17_000, 20_000 }, "", ""},
 		"a long run under a fault": {func(y *backoffStory) {
 			y.took = 17_000
 			y.fault("f1", "pause-worker", 100, 17_000, "w1")
@@ -145,6 +155,54 @@ func TestBackoffAndLimits(t *testing.T) {
 			}
 			if best := Explain(h, r, Options{}).Best(); c.named != "" && !slices.Contains(best, c.named) {
 				t.Errorf("named %v, want %s (%s)", best, c.named, property.MechanismByID[c.named].Statement)
+			}
+		})
+	}
+}
+
+// TestRescues: of a run that is cut short, the job's policy says whether another one follows. One
+// that fails by itself is retried whatever it says.
+func TestRescues(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		once, abandoned bool
+		says            string // "": all is well
+	}{
+		"rescued":                           {false, false, ""},
+		"abandoned, as it may run once":     {true, true, ""},
+		"rescued, and may run once":         {true, false, "it may have at most one run that is"},
+		"abandoned, though it is to be run": {false, true, "it must be run again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			y := newSequence()
+			one, two := sequenceRun(1, 1), sequenceRun(2, 1)
+			var first *history.Job
+			y.each = func(n int, j *history.Job) {
+				switch n {
+				case 0:
+					first, j.AtMostOnce, j.MaxAttempts = j, c.once, 3
+				case 2:
+					first.Then = nil
+				}
+			}
+			rescue := history.Change{Job: "0-a", Do: history.DoRescue, Run: one, Attempt: 1, DueMS: storyWall(3520)}
+			again := []sequenceStep{
+				{at: 3540, proc: "w2.1", op: history.OpTick, changes: []history.Change{{Job: "0-a", Do: history.DoClaim, Run: two, Attempt: 2}}},
+				{at: 3600, proc: "w2.1", op: history.OpTick, changes: []history.Change{{Job: "0-a", Do: history.DoComplete, Run: two, Attempt: 2}}},
+			}
+			if c.abandoned {
+				rescue.Do, rescue.DueMS, again = history.DoAbandon, 0, nil
+			}
+			s := sequenceSteps()
+			s = append(s[:3:3], s[6], sequenceStep{at: 3520, proc: "w2.1", op: history.OpTick, changes: []history.Change{rescue}})
+			h := y.tell(append(append(s, again...), sequenceSteps()[9]))
+			r := Check(context.Background(), h, Options{})
+			if v := propertyOf(r, "P5").Violations; (c.says != "") != (len(v) > 0) || len(v) > 0 && !strings.Contains(v[0].Message, c.says) {
+				t.Errorf("want %q: %+v", c.says, v)
+			}
+			if best := Explain(h, r, Options{}).Best(); c.once && !c.abandoned && !slices.Equal(best, []string{"cut-run-repeated"}) {
+				t.Errorf("named %v", best)
 			}
 		})
 	}

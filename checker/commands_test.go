@@ -199,6 +199,14 @@ func (p jobPlace) inQueue(queue string) {
 var mixtureMutations = []mutation{
 	{"two keys that have one id", "P5", nil, step(history.DoComplete, once, func(p jobPlace) { p.callAgain(p.j.ID, "w1.1-7", "W1.1-7") })},
 	{"one key that has two ids", "P5", nil, step(history.DoComplete, once, func(p jobPlace) { p.callAgain("twin", "w1.1-7", "w1.1-7") })},
+	{"a job without a key that is taken for another one", "P5", nil, step(history.DoComplete, once, func(p jobPlace) {
+		p.callAgain("twin", "w1.1-7", "")
+		for i := range p.x.h.Events {
+			if e := &p.x.h.Events[i]; e.Op == history.OpEnqueue && e.Key == "twin" && e.Type == history.Unknown {
+				e.Type, e.Result, e.Error = history.OK, past.ResultDuplicate, ""
+			}
+		}
+	})},
 	{"one id in two queues", "P5", nil, step(history.DoComplete, once, func(p jobPlace) {
 		p.callAgain(p.j.ID, "w1.1-7", "w1.1-7")
 		p.inQueue("jobs.2")
@@ -251,6 +259,9 @@ var legalCommands = map[string]func(*edit) bool{
 	"a key that is used again with another body": step(history.DoComplete, func(p jobPlace) bool {
 		return once(p) && len(p.j.Calls) == 1
 	}, func(p jobPlace) { p.callAgain(p.j.ID, "w1.1-7", "w1.1-7") }),
+	"a job without a key whose enqueue comes again": step(history.DoComplete, func(p jobPlace) bool {
+		return once(p) && len(p.j.Calls) == 1
+	}, func(p jobPlace) { p.callAgain(p.j.ID, "", "") }),
 	"a key that is used in another queue": step(history.DoComplete, func(p jobPlace) bool {
 		return once(p) && len(p.j.Calls) == 1
 	}, func(p jobPlace) {

@@ -60,6 +60,10 @@ func (y *sequenceStory) step(s sequenceStep) {
 			row.State = past.StateDLQ
 		case history.DoCancel:
 			row.State = past.StateCancelled
+		case history.DoAbandon:
+			row.State = past.StateAbandoned
+		case history.DoRescue:
+			row.State, row.DueMS = past.StatePending, c.DueMS
 		}
 		y.states[c.Job] = row
 	}

@@ -7,16 +7,16 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// BackoffSlack is by how much a retry may seem to come too early, in ms: clocks are read
-// before and after what they date, cut to the ms, and those of a host are slewed.
+// BackoffSlack is by how much a retry may seem to come too early or too late, in ms: clocks are
+// read before and after what they date, cut to the ms, and those of a host are slewed.
 const BackoffSlack = 50
 
-// LeastWait is the least that a policy has a job wait after its attempt-th failed attempt, in
-// ms: the backoff less its jitter.
-func LeastWait(p *history.Retry, attempt int) int64 {
+// Backoff is what a policy has a job wait after its attempt-th failed attempt, in ms, before
+// jitter makes it shorter or longer.
+func Backoff(p *history.Retry, attempt int) float64 {
 	attempt = max(attempt, 1)
 	if n := len(p.DelaysMS); n > 0 {
-		return int64(float64(p.DelaysMS[min(attempt, n)-1]) * (1 - p.Jitter))
+		return float64(p.DelaysMS[min(attempt, n)-1])
 	}
 	factor, most := p.Factor, float64(p.MaxMS)
 	if factor == 0 {
@@ -25,23 +25,40 @@ func LeastWait(p *history.Retry, attempt int) int64 {
 	if most == 0 {
 		most = 30 * 60 * 1000
 	}
-	return int64(min(float64(p.BaseMS)*math.Pow(factor, float64(attempt-1)), most) * (1 - p.Jitter))
+	return min(float64(p.BaseMS)*math.Pow(factor, float64(attempt-1)), most)
 }
 
-// EarlyRetry is a retry that was to wait for longer than it did.
-type EarlyRetry struct {
+// Waits are the least and the most that a job may wait after its attempt-th failed attempt, in ms:
+// the backoff less its jitter, and with it.
+func Waits(p *history.Retry, attempt int) (least, most int64) {
+	d := Backoff(p, attempt)
+	return int64(d * (1 - p.Jitter)), int64(math.Ceil(d * (1 + p.Jitter)))
+}
+
+// WrongRetry is a retry that waits for less, or for longer, than its job's policy says.
+type WrongRetry struct {
 	Failed   *history.Event // the end of the run that failed
-	Step     JobStep        // the batch that retries it too early, or claims it again
-	Attempts int            // failed so far
-	Least    int64          // what it had to wait at least, in ms
-	Waited   int64          // and did, or was to, in ms
+	Step     JobStep        // the batch that retries it so, or claims it again too early
+	Policy   *history.Retry
+	Attempts int   // failed so far
+	Least    int64 // what it has to wait at least, in ms
+	Most     int64 // and at most
+	Waited   int64 // and did, or was to, in ms
+	Late     bool  // it was to wait for longer
+}
+
+// Fits says whether the wait is one that the policy has after so many failed attempts.
+func (x WrongRetry) Fits(attempts int) bool {
+	least, most := Waits(x.Policy, attempts)
+	return x.Waited >= least-BackoffSlack && x.Waited <= most+BackoffSlack
 }
 
 // Retries judges the waits of a job between its failed runs and the next ones: how many there
-// were, and those that were too short. It judges by the host's own clock when the next run was
-// claimed, and by the wall clock of the run's worker, as its start shows it, the time for which
-// it was put. A worker whose clocks a fault had set is not judged.
-func (a *Past) Retries(j *Job) (judged int, early []EarlyRetry) {
+// were, and those that were too short or too long. It judges by the host's own clock when the next
+// run was claimed, and by the wall clock of the run's worker, as its start shows it, the time for
+// which it was put: no earlier than its least wait after the run, no later than its longest one
+// after the batch that puts it. A worker whose clocks a fault had set is not judged.
+func (a *Past) Retries(j *Job) (judged int, wrong []WrongRetry) {
 	if j.Spec == nil || j.Spec.Retry == nil || j.Locked() {
 		return 0, nil
 	}
@@ -55,14 +72,20 @@ func (a *Past) Retries(j *Job) (judged int, early []EarlyRetry) {
 		if !known {
 			continue
 		}
-		x := EarlyRetry{Failed: failed, Step: s, Attempts: s.Change.Attempt - j.UncountedBefore(i)}
+		x := WrongRetry{Failed: failed, Step: s, Policy: j.Spec.Retry, Attempts: s.Change.Attempt - j.UncountedBefore(i)}
 		if strings.HasPrefix(failed.Error, NotHerePrefix) {
 			x.Attempts = j.UncountedBefore(i) + 1
 		}
-		x.Least = LeastWait(j.Spec.Retry, x.Attempts)
+		x.Least, x.Most = Waits(x.Policy, x.Attempts)
 		judged++
-		if x.Waited = s.Change.DueMS - (failed.TS/1e6 + offset); x.Waited < x.Least-BackoffSlack {
-			early = append(early, x)
+		after := func(e *history.Event) int64 { return s.Change.DueMS - (e.TS/1e6 + offset) }
+		if x.Waited = after(failed); x.Waited < x.Least-BackoffSlack {
+			wrong = append(wrong, x)
+			continue
+		}
+		if waits := after(s.Write.Main().Invoke); waits > x.Most+BackoffSlack {
+			x.Waited, x.Late = waits, true
+			wrong = append(wrong, x)
 			continue
 		}
 		if i+1 == len(j.Steps) || j.Steps[i+1].Change.Do != history.DoClaim {
@@ -73,10 +96,10 @@ func (a *Past) Retries(j *Job) (judged int, early []EarlyRetry) {
 		other, known := a.wallLead(history.Life(claimed.Proc))
 		x.Waited = (claimed.TS - failed.TS) / 1e6
 		if known && x.Waited < x.Least-BackoffSlack-max(0, other-offset) {
-			early = append(early, x)
+			wrong = append(wrong, x)
 		}
 	}
-	return judged, early
+	return judged, wrong
 }
 
 // wallLead is by how much a life's wall clock leads the clock of the history, in ms, by the
@@ -90,8 +113,8 @@ func (a *Past) wallLead(life string) (lead int64, known bool) {
 		a.leads = map[string]int64{}
 		for _, j := range a.Jobs.List {
 			for _, e := range j.Starts {
-				if e.WallMS() == 0 || e.DecidedAt == 0 {
-					continue
+				if e.WallMS() == 0 || e.DecidedAt == 0 || e.DecidedAt > e.TS {
+					continue // undated, or dated after the start itself (P7)
 				}
 				// The wall clock is read after the other: the least difference is the best.
 				of, d := history.Life(e.Proc), e.WallMS()-e.DecidedAt/1e6

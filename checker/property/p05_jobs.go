@@ -31,6 +31,7 @@ func init() {
 			{find: (*Inquiry).commands},
 			{find: (*Inquiry).pausesInPart},
 			{find: (*Inquiry).idsWithoutQueue},
+			{find: (*Inquiry).jobsWithoutKey},
 			{find: (*Inquiry).sequences},
 		},
 		mechanisms: []mechanism{
@@ -62,6 +63,8 @@ func init() {
 			{id: "queue-paused-in-part", Statement: "a pause of a whole queue is acknowledged, and does not reach all of its shards"},
 			{id: "id-without-queue",
 				Statement: "jobs are told apart without their queues: what is enqueued in one is taken for a job of another"},
+			{id: "no-key-is-a-key", Statement: "a job without a key is taken for another one that has none"},
+			{id: "cut-run-repeated", Statement: "a run that was cut short is followed by another, though its job may run once at most"},
 			{id: "run-not-settled", Accounts: ofJobs, Statement: "a run starts before its claim is known to have taken effect"},
 			{id: "step-left-out", Accounts: ofJobs, Statement: "a job is completed without one of its effects"},
 		},

@@ -1,6 +1,8 @@
 package property
 
 import (
+	"slices"
+
 	"fencepost/checker/past"
 	"fencepost/harness/record/history"
 )
@@ -71,6 +73,27 @@ func (x *Inquiry) idsWithoutQueue() {
 		for _, twin := range first[keyIn(o).key] {
 			if keyIn(twin).queue != keyIn(o).queue && twin.Invoke.TS < o.Invoke.TS {
 				x.twins(j, twin, o, "one key")
+				break
+			}
+		}
+	}
+}
+
+// jobsWithoutKey: enqueues of jobs without a key that were told to be duplicates, and nothing has
+// these jobs. Where nobody says keys, none is known to have none.
+func (x *Inquiry) jobsWithoutKey() {
+	if !slices.ContainsFunc(x.Jobs.List, func(j *past.Job) bool { return keyed(j) != nil }) {
+		return
+	}
+	for _, j := range x.Jobs.List {
+		if _, entered := j.Entered(); entered > 0 || keyed(j) != nil {
+			continue
+		}
+		for _, o := range j.Calls {
+			if o.Outcome == history.OK && o.End.Result == past.ResultDuplicate {
+				s := x.found("no-key-is-a-key", x.jobWeight(j, shown), "job %s has no key and is told to be a duplicate, and no batch has it", j.ID)
+				s.showAt(j.ID, o.End, x.before(o.Invoke, "%s enqueues job %s, without a key", o.Invoke.Proc, j.ID),
+					x.mistake(o.End, "it is told to be a duplicate"))
 				break
 			}
 		}

@@ -328,6 +328,13 @@ func (x *Inquiry) runs() {
 					chain = append(chain, x.harm(f, "only %s later run %d is noted as finished", phrase.MS(f.TS-m.Invoke.TS), s.Change.Run))
 				}
 				sus.showAt(j.ID, m.Invoke, chain...)
+			case history.DoRescue:
+				if j.Spec == nil || !j.Spec.AtMostOnce {
+					continue
+				}
+				sus := x.found("cut-run-repeated", x.jobWeight(j, shown), "job %s may have one run at most that is cut short, and after run %d it is to run again",
+					j.ID, s.Change.Run)
+				sus.showAt(j.ID, m.Invoke, append(x.changes(RoleBefore, j.Steps[max(0, i-1):i]), x.change(RoleMistake, s))...)
 			case history.DoClaim:
 				if j.Spec == nil || j.Spec.MaxAttempts == 0 || s.Change.Attempt <= j.Spec.MaxAttempts+j.UncountedBefore(i) {
 					continue

@@ -2,6 +2,8 @@ package property
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"fencepost/checker/past"
 	"fencepost/checker/phrase"
@@ -9,17 +11,18 @@ import (
 )
 
 // checkRetries is the part of P12 that is about runs which fail, or take too long: a job waits
-// for its backoff, and a run is ended at its job's max duration. It says what was judged.
+// for its backoff, no shorter and no longer, and a run is ended at its job's max duration. It says
+// what was judged.
 func (a *Judgement) checkRetries(p *Property) string {
 	busy, _ := a.Busy()
 	waits, runs := 0, 0
 	for _, j := range a.Jobs.List {
-		n, early := a.Retries(j)
+		n, wrong := a.Retries(j)
 		waits += n
-		for _, x := range early {
+		for _, x := range wrong {
 			m := x.Step.Write.Main()
-			p.add(j.ID, append(past.Events(&m.Op), x.Failed), "job %s: %s is before its time: after %s it waits for %d ms at least, and %s",
-				j.ID, retryText(x), phrase.Plural(x.Attempts, "failed attempt"), x.Least, waitedText(x))
+			p.add(j.ID, append(past.Events(&m.Op), x.Failed), "job %s: %s is %s its time: after %s it waits for %s, and %s",
+				j.ID, retryText(x), sideText(x), phrase.Plural(x.Attempts, "failed attempt"), boundText(x), waitedText(x))
 		}
 		if busy != "" {
 			continue
@@ -38,15 +41,29 @@ func (a *Judgement) checkRetries(p *Property) string {
 	return fmt.Sprintf("; %s after failed runs kept", phrase.Plural(waits, "backoff"))
 }
 
-// retryText names the batch that came too early.
-func retryText(x past.EarlyRetry) string {
+// retryText names the batch that comes too early or too late.
+func retryText(x past.WrongRetry) string {
 	if x.Step.Change.Do == history.DoClaim {
 		return fmt.Sprintf("the claim as run %d", x.Step.Change.Run)
 	}
 	return fmt.Sprintf("the retry after run %d", x.Step.Change.Run)
 }
 
-func waitedText(x past.EarlyRetry) string {
+func sideText(x past.WrongRetry) string {
+	if x.Late {
+		return "after"
+	}
+	return "before"
+}
+
+func boundText(x past.WrongRetry) string {
+	if x.Late {
+		return fmt.Sprintf("%d ms at most", x.Most)
+	}
+	return fmt.Sprintf("%d ms at least", x.Least)
+}
+
+func waitedText(x past.WrongRetry) string {
 	if x.Step.Change.Do == history.DoClaim {
 		return fmt.Sprintf("it waited for %d ms", x.Waited)
 	}
@@ -60,17 +77,47 @@ func overrunText(x past.Overrun) string {
 	return fmt.Sprintf("took %d ms", x.Took)
 }
 
-// earlyRetries: jobs that are tried again before their backoff is over.
-func (x *Inquiry) earlyRetries() {
+// wrongRetries: jobs that are tried again too early or too late. A policy that is misread gives all
+// of its wrong waits the same look.
+func (x *Inquiry) wrongRetries() {
+	of, all := map[*past.Job][]past.WrongRetry{}, []past.WrongRetry{}
 	for _, j := range x.Jobs.List {
-		_, early := x.Retries(j)
-		for _, r := range early {
-			s := x.found("backoff-ignored", x.jobWeight(j, shown), "%s of job %s: the backoff after %s is %d ms at least, and %s",
-				retryText(r), j.ID, phrase.Plural(r.Attempts, "failed attempt"), r.Least, waitedText(r))
+		_, of[j] = x.Retries(j)
+		all = append(all, of[j]...)
+	}
+	misread := ""
+	switch {
+	case !slices.ContainsFunc(all, func(r past.WrongRetry) bool { return !ofNeighbour(r) }):
+		misread = "delay-of-another-attempt"
+	case !slices.ContainsFunc(all, func(r past.WrongRetry) bool { return !nearby(r) }):
+		misread = "jitter-ignored"
+	}
+	for _, j := range x.Jobs.List {
+		for _, r := range of[j] {
+			id := misread
+			switch {
+			case id == "" && r.Late:
+				id = "backoff-exceeded"
+			case id == "":
+				id = "backoff-ignored"
+			}
+			s := x.found(id, x.jobWeight(j, shown), "%s of job %s: the backoff after %s is %s, and %s",
+				retryText(r), j.ID, phrase.Plural(r.Attempts, "failed attempt"), boundText(r), waitedText(r))
 			s.showAt(j.ID, r.Step.Write.Main().Invoke, x.before(r.Failed, "run %d of job %s fails: %s", r.Failed.Token, j.ID, r.Failed.Error),
 				x.change(RoleMistake, r.Step))
 		}
 	}
+}
+
+// ofNeighbour: the wait is that of the attempt before or after, from a list of delays.
+func ofNeighbour(r past.WrongRetry) bool {
+	return len(r.Policy.DelaysMS) > 1 && (r.Fits(r.Attempts+1) || r.Attempts > 1 && r.Fits(r.Attempts-1))
+}
+
+// nearby: the wait is off by less than a quarter of the backoff.
+func nearby(r past.WrongRetry) bool {
+	d := past.Backoff(r.Policy, r.Attempts)
+	return math.Abs(float64(r.Waited)-d) < d/4
 }
 
 // overruns: runs that nobody ends.

@@ -152,7 +152,7 @@ func (m *Mixture) check() error {
 	if m == nil {
 		return nil
 	}
-	parts := []float64{m.AtMostOnce, m.Overrun, m.OddKeys, m.OtherBody}
+	parts := []float64{m.AtMostOnce, m.Overrun, m.OddKeys, m.NoKey, m.OtherBody, m.Delays}
 	if slices.Min(parts) < 0 || slices.Max(parts) > 1 || m.Priorities < 0 || m.Priorities > mostPriorities {
 		return fmt.Errorf("mixture %v: parts of the jobs, from 0 to 1, and 0 to %d priorities", *m, mostPriorities)
 	}

@@ -184,8 +184,10 @@ type Mixture struct {
 	AtMostOnce float64 `yaml:"at_most_once"` // have no other run if one is cut short
 	Overrun    float64 `yaml:"overrun"`      // their first run takes longer than it may
 	OddKeys    float64 `yaml:"odd_keys"`     // their key is the one before, but for case or a space
+	NoKey      float64 `yaml:"no_key"`       // have no key: each is a job of its own
 	OtherBody  float64 `yaml:"other_body"`   // are enqueued by the key of a job that is there, with another body
 	Priorities int     `yaml:"priorities"`   // how many priorities there are, at random; 0: one
+	Delays     float64 `yaml:"delays"`       // wait after failed runs by a list of their own, with a jitter of their own
 }
 
 // Commands say how often each of the product's commands is given, per second by all workers;

@@ -23,7 +23,7 @@ import (
 // MustPoints are the points that a scenario may demand, beside the armed ones.
 var MustPoints = []string{
 	"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq",
-	"redrive", "hasten", "pause", "cancel", "sweep", "forget",
+	"redrive", "hasten", "pause", "cancel", "abandon", "sweep", "forget",
 	"order-shipped", "order-rejected", "order-cancelled", "inbox", "hand-over", "fire", "trigger", "missed", "follow", "stop", "interrupt",
 	history.PointMemberGone, history.PointMemberCame,
 }

@@ -139,7 +139,7 @@ type Job struct {
 	Shard string `json:"shard" is:"name"`
 	// its kind
 	Kind string `json:"kind" is:"name"`
-	// what its id is made from, with its queue; absent: not said
+	// what its id is made from, with its queue; absent: none, or not said
 	Key string `json:"key,omitempty"`
 	// the sink resource of its effects; of a job that follows another, or is a schedule's, the
 	// beginning of it, which ends with the job's id

@@ -49,6 +49,14 @@ func DrawCommands(seed uint64) Config {
 	return c
 }
 
+// DrawOptions is a run of jobs whose retries follow lists of delays, each with a jitter of its own,
+// and of which some have no key.
+func DrawOptions(seed uint64) Config {
+	c := DrawJobs(seed)
+	c.Mixture = &workload.Mixture{Delays: 1, NoKey: 0.3}
+	return c
+}
+
 // DrawQueues is a run of several queues with the same keys, in which jobs of several priorities
 // become due at once, more than there are slots, and whole queues are paused.
 func DrawQueues(seed uint64) Config {

@@ -14,7 +14,8 @@ var seeds = flag.Uint64("simrun.seeds", 4, "runs of each kind")
 func TestLegal(t *testing.T) {
 	t.Parallel()
 	for name, draw := range map[string]func(uint64) Config{"locks": Draw, "jobs": DrawJobs, "commands": DrawCommands, "queues": DrawQueues, "locks whose sink forgets": DrawForgetting,
-		"locks whose clients stand still": DrawStanding, "jobs whose runs stand still": DrawJobsStanding} {
+		"locks whose clients stand still": DrawStanding, "jobs whose runs stand still": DrawJobsStanding,
+		"jobs with lists of delays": DrawOptions, "jobs that run once at most": DrawAtMostOnce} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range *seeds {

@@ -22,6 +22,13 @@ func DrawJobsStanding(seed uint64) Config {
 	return c
 }
 
+// DrawAtMostOnce is such a run of jobs of which each may be cut short once at most.
+func DrawAtMostOnce(seed uint64) Config {
+	c := DrawJobsStanding(seed)
+	c.Mixture = &workload.Mixture{AtMostOnce: 1}
+	return c
+}
+
 // stand has the process of a life stand still, unless all is healed. What its clocks show goes
 // on.
 func (l *life) stand() {

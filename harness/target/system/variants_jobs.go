@@ -89,6 +89,27 @@ var jobVariants = []System{
 		Red:   &Red{Scenario: "jobs-poison", Contention: "medium", Properties: []string{"P12"}, Mechanism: "backoff-ignored"},
 	},
 	{
+		Name: "jobs-delays-off-by-one", Chapter: inJobs,
+		About: "a job's list of delays is counted from its second: after the first attempt that one is waited for",
+		Seen:  "`delays[attempt]`, where attempts count from 1 and lists from 0",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Workload: "jobs-mixture",
+			Properties: []string{"P12"}, Mechanism: "delay-of-another-attempt"},
+	},
+	{
+		Name: "jobs-jitter-constant", Chapter: inJobs,
+		About: "every wait varies by 10 %, whatever jitter its job asks for, and also if it asks for none",
+		Seen:  "a backoff library's default jitter, which nobody passes on",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Workload: "jobs-mixture",
+			Properties: []string{"P12"}, Mechanism: "jitter-ignored"},
+	},
+	{
+		Name: "jobs-at-most-twice", Chapter: inJobs,
+		About: "the rescue policy is taken and not stored: a run that is cut short is followed by another, though its job may run once at most",
+		Note:  "the keys of the job's effects hide it",
+		Seen:  "redelivery that is on for every queue: `acks_late`, a visibility timeout; a mail that is sent twice after a deploy",
+		Red:   &Red{Scenario: "jobs-at-most-once", Contention: "medium", Properties: []string{"P5"}, Mechanism: "cut-run-repeated"},
+	},
+	{
 		Name: "jobs-interrupted-is-done", Chapter: inJobs,
 		About: "a run that a clean stop interrupts returns no error, and its job is completed",
 		Seen:  "`if errors.Is(err, context.Canceled) { return nil }` in a handler: what ended because it was asked to is no failure",
@@ -234,6 +255,13 @@ var jobVariants = []System{
 		Seen:  "`unique_for` over the arguments of a job; a key that is unique in the table, not in the queue",
 		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Workload: "jobs-queues",
 			Properties: []string{"P5"}, Mechanism: "id-without-queue"},
+	},
+	{
+		Name: "jobs-no-key-is-a-key", Chapter: inJobs,
+		About: "the empty key counts as one: of all jobs without a key in a queue, a process enqueues only the first",
+		Seen:  "a unique index over a column whose default is the empty string instead of NULL",
+		Red: &Red{Scenario: "jobs-steady", Contention: "medium", Workload: "jobs-mixture",
+			Properties: []string{"P5"}, Mechanism: "no-key-is-a-key"},
 	},
 	{
 		Name: "jobs-pause-in-part", Chapter: inJobs,

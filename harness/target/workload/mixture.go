@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -14,8 +15,10 @@ type Mixture struct {
 	AtMostOnce float64 `json:"at_most_once"` // have no other run if one is cut short
 	Overrun    float64 `json:"overrun"`      // their first run takes longer than it may
 	OddKeys    float64 `json:"odd_keys"`     // their key is the one before, but for case or a space
+	NoKey      float64 `json:"no_key"`       // have no key, and an id of random bytes
 	OtherBody  float64 `json:"other_body"`   // are enqueued by the key of a job that is there, with another body
 	Priorities int     `json:"priorities"`   // how many there are, at random; 0: one
+	Delays     float64 `json:"delays"`       // have a list of delays instead of a base, and a jitter of their own
 }
 
 // otherStep is an effect that no job has but one whose key is another's already: it must never
@@ -38,8 +41,14 @@ func (e *enqueuer) vary(j job.Job) job.Job {
 		j.Payload, _ = json.Marshal(p) // of plain fields
 		j.MaxDuration = overrunBound
 	}
+	if m.Delays > 0 && in(m.Delays) {
+		j.Retry = e.delays()
+	}
 	if m.Priorities > 0 {
 		j.Priority = e.rng.IntN(m.Priorities)
+	}
+	if m.NoKey > 0 && in(m.NoKey) {
+		return e.keyless(j)
 	}
 	if in(m.OddKeys) && e.last != "" {
 		j = e.keyed(j, []string{strings.ToUpper(e.last), e.last + " ", " " + e.last, e.last + "\u00a0"}[e.rng.IntN(4)])
@@ -59,9 +68,36 @@ const (
 	overrunLength = time.Minute
 )
 
+// Bounds of the delays that are drawn. The shortest is far above what a judge of them allows.
+const (
+	mostDelays    = 3
+	shortestDelay = 200 * time.Millisecond
+	longestDelay  = 2 * time.Second
+)
+
+// delays draws a policy: a list of delays in any order, with a jitter or with none.
+func (e *enqueuer) delays() (p job.RetryPolicy) {
+	for range 1 + e.rng.IntN(mostDelays) {
+		p.Delays = append(p.Delays, (shortestDelay + time.Duration(e.rng.Int64N(int64(longestDelay-shortestDelay)))).Truncate(time.Millisecond))
+	}
+	if e.rng.IntN(2) == 0 {
+		p.Jitter = e.rng.Float64() / 2
+	}
+	return p
+}
+
 // keyed gives a job another key.
 func (e *enqueuer) keyed(j job.Job, key string) job.Job {
 	j.Key, j.ID = key, job.KeyedID(j.Queue, key, e.cfg.Jobs.Shards)
+	return j
+}
+
+// keyless takes a job's key from it: no other enqueue can be for the same job, but one with its id.
+func (e *enqueuer) keyless(j job.Job) job.Job {
+	var random [16]byte
+	binary.LittleEndian.PutUint64(random[:8], e.rng.Uint64())
+	binary.LittleEndian.PutUint64(random[8:], e.rng.Uint64())
+	j.Key, j.ID = "", job.RandomID(random, e.cfg.Jobs.Shards)
 	return j
 }
 

@@ -26,6 +26,9 @@ func init() {
 	plant("jobs-wrong-issuer", only(workload.Hooks{Tasks: wrongIssuer}))
 	plant("jobs-one-issuer", only(workload.Hooks{Tasks: oneIssuer}))
 	plant("jobs-retry-at-once", only(workload.Hooks{Submit: retryAtOnce}))
+	plant("jobs-delays-off-by-one", only(workload.Hooks{Submit: delaysOffByOne}))
+	plant("jobs-jitter-constant", only(workload.Hooks{Submit: jitterConstant}))
+	plant("jobs-at-most-twice", only(workload.Hooks{Submit: atMostTwice}))
 	plant("jobs-interrupted-is-done", only(workload.Hooks{Handler: interruptedIsDone}))
 }
 
@@ -151,6 +154,32 @@ func retryAtOnce(j job.Job) job.Job {
 	j.Retry, j.Then = job.RetryPolicy{Delays: []time.Duration{0}}, slices.Clone(j.Then)
 	for i := range j.Then {
 		j.Then[i].Retry = j.Retry
+	}
+	return j
+}
+
+// delaysOffByOne counts attempts from 1 and a list of delays from 0: after its first attempt a job
+// waits for the second delay.
+func delaysOffByOne(j job.Job) job.Job {
+	if d := j.Retry.Delays; len(d) > 1 {
+		j.Retry.Delays = d[1:]
+	}
+	return j
+}
+
+// jitterConstant has each wait vary by as much as the default policy's, whatever jitter its job
+// asks for.
+func jitterConstant(j job.Job) job.Job {
+	j.Retry.Jitter = job.DefaultRetry().Jitter
+	return j
+}
+
+// atMostTwice stores jobs without their rescue policy: one that is cut short runs again, though it
+// must not.
+func atMostTwice(j job.Job) job.Job {
+	j.Rescue, j.Then = job.AtLeastOnce, slices.Clone(j.Then)
+	for i := range j.Then {
+		j.Then[i].Rescue = job.AtLeastOnce
 	}
 	return j
 }

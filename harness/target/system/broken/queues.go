@@ -13,6 +13,7 @@ import (
 
 func init() {
 	plant("jobs-id-without-queue", idWithoutQueue)
+	plant("jobs-no-key-is-a-key", noKeyIsAKey)
 	plant("jobs-pause-in-part", only(workload.Hooks{Commander: pauseInPart}))
 	plant("jobs-priority-lost", only(workload.Hooks{Submit: priorityLost}))
 	plant("jobs-never-ended", only(workload.Hooks{Submit: neverEnded}))
@@ -25,6 +26,19 @@ func idWithoutQueue() workload.Hooks {
 	return workload.Hooks{Submit: func(j job.Job) job.Job {
 		if was, known := first.LoadOrStore(j.Key, j); known && j.Key != "" {
 			j.Queue, j.ID = was.(job.Job).Queue, was.(job.Job).ID
+		}
+		return j
+	}}
+}
+
+// noKeyIsAKey looks jobs up by their key, also those that have none: each is taken for the first one
+// of its queue.
+func noKeyIsAKey() workload.Hooks {
+	var first sync.Map // ids of jobs without a key, by queue
+	return workload.Hooks{Submit: func(j job.Job) job.Job {
+		if j.Key == "" {
+			was, _ := first.LoadOrStore(j.Queue, j.ID)
+			j.ID = was.(job.ID)
 		}
 		return j
 	}}

@@ -13,7 +13,7 @@ import (
 	"fencepost/internal/race"
 )
 
-// TestFoundInJobs: the mistakes of queues, priorities, commands and bounds turn runs of the production core red by
+// TestFoundInJobs: the mistakes of queues, priorities, commands, bounds and policies turn runs of the production core red by
 // the properties of their rows, and are explained by their mechanisms. Without them such runs are
 // legal (TestLegal of package simrun).
 func TestFoundInJobs(t *testing.T) {
@@ -22,6 +22,8 @@ func TestFoundInJobs(t *testing.T) {
 	for name, draw := range map[string]func(uint64) simrun.Config{
 		"jobs-id-without-queue": simrun.DrawQueues, "jobs-pause-in-part": simrun.DrawQueues, "jobs-priority-lost": simrun.DrawQueues,
 		"jobs-hasten-told": simrun.DrawCommands, "jobs-redrive-told": simrun.DrawCommands, "jobs-never-ended": simrun.DrawCommands,
+		"jobs-delays-off-by-one": simrun.DrawOptions, "jobs-jitter-constant": simrun.DrawOptions, "jobs-no-key-is-a-key": simrun.DrawOptions,
+		"jobs-at-most-twice": simrun.DrawAtMostOnce,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
