@@ -101,5 +101,5 @@ var calendarMutants = []Mutant{
 				next.Last = was.Last
 			}
 		})},
-	{Name: "a clock that stands still while a day's machine is suspended", Rules: []string{"exclusive"}, Under: "days", Plant: standsStill},
+	{Name: "a clock that stops during suspend, over days", Rules: []string{"exclusive"}, Under: "days", Plant: stopsInSuspend},
 }

@@ -192,8 +192,8 @@ var retryMutants = []Mutant{
 			}
 		})(w, s, o)
 	}},
-	{Name: "a clock that stands still in a suspend", Rules: []string{"exclusive"}, Under: "suspend",
-		Plant: standsStill},
+	{Name: "a clock that stops during suspend", Rules: []string{"exclusive"}, Under: "suspend",
+		Plant: stopsInSuspend},
 }
 
-var standsStill = options(func(o *engine.Options) { o.Clock = sim.Monotonic{Clock: o.Clock.(sim.Clock)} })
+var stopsInSuspend = options(func(o *engine.Options) { o.Clock = sim.Monotonic{Clock: o.Clock.(sim.Clock)} })
