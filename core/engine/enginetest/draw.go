@@ -35,6 +35,7 @@ func Draw(seed uint64) Config {
 	}
 	more := rand.New(rand.NewPCG(seed, 47))
 	cfg.storms, cfg.queues = more.IntN(4) == 0, 1+max(more.IntN(5)-2, 0)
+	cfg.wholePauses = more.IntN(4) == 0
 	return cfg
 }
 
@@ -92,7 +93,7 @@ var Situations = []string{"crash", "stop", "pause", "suspend", "cut", "clock", "
 	"tick-ok", "tick-fail", "tick-unknown", "takeover-ok", "takeover-fail", "takeover-unknown", "handover-ok",
 	"enqueue-ok", "enqueue-fail", "enqueue-unknown", "job-completed", "job-dlq", "job-cancelled", "job-abandoned",
 	"forward", "forward-ok", "cancel-ok", "cancelled-pending", "cancelled-running", "redriven", "step-redrive", "step-cancel",
-	"judged-pause", "judged-resume", "pause-ok", "pause-fail", "pause-unknown", "taken-paused", "enqueued-paused", "held",
+	"judged-pause", "judged-resume", "pause-ok", "pause-fail", "pause-unknown", "halt-ok", "halt-partly", "taken-paused", "enqueued-paused", "held",
 	"hastened", "hasten-due", "step-hasten", "hastened-dated", "hastened-retry",
 	"step-rescue", "step-retry", "step-copied", "step-sweep", "step-refused", "step-lost", "step-handed", "step-duplicate",
 	"crash-at-send", "crash-at-answer", "crash-at-settled", "crash-at-own", "crash-at-claim", "crash-at-start",

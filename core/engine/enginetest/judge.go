@@ -61,6 +61,7 @@ func (w *World) judge() {
 		w.judgeCalendar(t)
 	}
 	w.judgePauses(t)
+	w.judgeQueuePauses(t)
 	for _, err := range w.store.Overrun() {
 		w.violate("dead", "%v", err)
 	}

@@ -58,7 +58,7 @@ func (m Mutant) Seeds(most uint64) uint64 {
 
 // Mutants are all that need no access to the engine's own parts.
 func Mutants() []Mutant {
-	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, storeMutants, calendarMutants, queueMutants, retryMutants, scheduleMutants)
+	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, storeMutants, calendarMutants, queueMutants, haltMutants, retryMutants, scheduleMutants)
 	for _, m := range mistake.All {
 		if m.Locks != nil {
 			continue // the lock's
@@ -106,6 +106,8 @@ var conditions = map[string]func(*Config){
 	"schedules": func(c *Config) { c.schedules, c.maxBytes = 4, max(c.maxBytes, 10<<10) },
 	// Shards are paused.
 	"pauses": func(c *Config) { c.pauses = true },
+	// Whole queues are paused, and single shards are not.
+	"halts": func(c *Config) { c.wholePauses, c.pauses, c.shards, c.queues = true, false, 3, max(c.queues, 2) },
 	// Each process claims many runs.
 	"claims": func(c *Config) { c.jobs, c.duration, c.events, c.crashes = 150, 30*c.ttl, nil, 0 },
 	// An outage is longer than the dedupe window, after many jobs have ended: there are many
@@ -155,6 +157,7 @@ var Harmless = map[string]func(*Config){
 	"doubled": func(c *Config) { c.faults.Twice = 0 },
 	"stale":   func(c *Config) { c.faults.StaleRead = 0 },
 	"queues":  func(c *Config) { c.queues = 1 },
+	"halts":   func(c *Config) { c.wholePauses, c.pauses = false, true },
 }
 
 // quiet has a run without other faults.

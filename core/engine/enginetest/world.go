@@ -51,8 +51,9 @@ type Config struct {
 	days  int
 	epoch time.Time
 	zones []string
-	// pauses: shards are paused and resumed.
-	pauses bool
+	// pauses: shards are paused and resumed. wholePauses: queues are, each as a whole; ownPauses:
+	// who does that forgets the shards that are another process's.
+	pauses, wholePauses, ownPauses bool
 	// twist changes the definitions of a run of days as they are put; nobody else knows.
 	twist func(d *schedule.Definition)
 	// deafSink says that it applied effects, and did not.
@@ -103,6 +104,7 @@ type World struct {
 	calendar   *calendar // of a run of many days
 	downUntil  time.Time // in an outage no process starts
 	pauses     []simPause
+	halts      []simHalt
 	firstRows  map[string]store.Row // of a mutant
 	owners     map[string]string    // by reign
 	began      map[string]time.Time
@@ -215,7 +217,14 @@ func (w *World) faultPhase() {
 	}
 	for n, id := range w.shardIDs() {
 		if w.cfg.pauses {
-			wg.Go(func() { w.pauser(ctx, id, rand.New(rand.NewPCG(w.cfg.seed, uint64(400_000+n)))) })
+			r := rand.New(rand.NewPCG(w.cfg.seed, uint64(400_000+n)))
+			wg.Go(func() { w.pauser(ctx, r, func(on bool) bool { return w.setPaused(ctx, id, on, r) }) })
+		}
+	}
+	for n, q := range w.queues() {
+		if w.cfg.wholePauses {
+			r := rand.New(rand.NewPCG(w.cfg.seed, uint64(500_000+n)))
+			wg.Go(func() { w.pauser(ctx, r, func(on bool) bool { return w.halt(ctx, q, on, r) }) })
 		}
 	}
 	for _, e := range w.cfg.events {
