@@ -78,12 +78,12 @@ func (w *World) makeJobs() {
 	commands, hastes := rand.New(rand.NewPCG(w.cfg.seed, 4)), rand.New(rand.NewPCG(w.cfg.seed, 9))
 	for n := range w.cfg.jobs {
 		j := &simJob{clients: 1, after: time.Duration(r.Int64N(int64(w.cfg.duration * 2 / 3)))}
-		if r.IntN(5) == 0 {
+		if r.IntN(5) == 0 || w.cfg.oddKeys {
 			j.clients = 2
 		}
 		ttl := w.cfg.ttl
 		queue, key := w.place(n)
-		j.job = job.Job{ID: job.KeyedID(queue, key, w.cfg.shards), Queue: queue, Kind: "sim", Key: key,
+		j.job = job.Job{ID: w.identity(n, queue, key), Queue: queue, Kind: "sim", Key: key,
 			Priority: r.IntN(3), MaxAttempts: 3 + r.IntN(6), MaxDuration: 4 * ttl,
 			Retry: w.cfg.retry, Request: []byte{byte(n), 'r'}}
 		if r.IntN(3) == 0 {
@@ -142,7 +142,10 @@ func (w *World) client(ctx context.Context, j *simJob, r *rand.Rand) {
 		rctx, cancel := context.WithTimeout(ctx, limit)
 		begun := time.Now()
 		nonce := fmt.Sprintf("%s/%d/%d", j.job.ID, try, r.Int64())
-		body := w.ranked(j.either(r))
+		body := j.either(r)
+		if w.cfg.arrives != nil {
+			w.cfg.arrives(w, &body)
+		}
 		rec, err := w.enqueue(rctx, p, body, nonce)
 		cancel()
 		if !p.answered() {

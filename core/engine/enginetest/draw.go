@@ -36,6 +36,9 @@ func Draw(seed uint64) Config {
 	more := rand.New(rand.NewPCG(seed, 47))
 	cfg.storms, cfg.queues = more.IntN(4) == 0, 1+max(more.IntN(5)-2, 0)
 	cfg.wholePauses = more.IntN(4) == 0
+	if cfg.oddKeys = more.IntN(4) == 0; cfg.oddKeys {
+		cfg.maxBytes = max(cfg.maxBytes, 10<<10)
+	}
 	return cfg
 }
 

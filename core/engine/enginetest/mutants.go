@@ -58,7 +58,7 @@ func (m Mutant) Seeds(most uint64) uint64 {
 
 // Mutants are all that need no access to the engine's own parts.
 func Mutants() []Mutant {
-	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, storeMutants, calendarMutants, queueMutants, haltMutants, retryMutants, scheduleMutants)
+	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, storeMutants, calendarMutants, queueMutants, haltMutants, keyMutants, retryMutants, scheduleMutants)
 	for _, m := range mistake.All {
 		if m.Locks != nil {
 			continue // the lock's
@@ -108,6 +108,10 @@ var conditions = map[string]func(*Config){
 	"pauses": func(c *Config) { c.pauses = true },
 	// Whole queues are paused, and single shards are not.
 	"halts": func(c *Config) { c.wholePauses, c.pauses, c.shards, c.queues = true, false, 3, max(c.queues, 2) },
+	// Keys are hard to tell apart.
+	"keys": func(c *Config) {
+		c.oddKeys, c.queues, c.jobs, c.maxBytes = true, 2, 2*len(oddKeys), max(c.maxBytes, 10<<10)
+	},
 	// Each process claims many runs.
 	"claims": func(c *Config) { c.jobs, c.duration, c.events, c.crashes = 150, 30*c.ttl, nil, 0 },
 	// An outage is longer than the dedupe window, after many jobs have ended: there are many
@@ -157,6 +161,7 @@ var Harmless = map[string]func(*Config){
 	"doubled": func(c *Config) { c.faults.Twice = 0 },
 	"stale":   func(c *Config) { c.faults.StaleRead = 0 },
 	"queues":  func(c *Config) { c.queues = 1 },
+	"keys":    func(c *Config) { c.oddKeys = false },
 	"halts":   func(c *Config) { c.wholePauses, c.pauses = false, true },
 }
 
@@ -231,7 +236,7 @@ var commandMutants = []Mutant{
 			return mistake.Shards{Shards: s, OnInboxRow: func(*store.InboxRow) *store.InboxRow { return nil }}
 		}},
 	{Name: "priorities that are taken and not stored", Rules: []string{"priority"}, Under: "storms",
-		World: func(c *Config) { c.unranked = true }},
+		World: func(c *Config) { c.arrives = func(_ *World, j *job.Job) { j.Priority = 0 } }},
 	// Pauses of shards.
 	{Name: "a takeover forgets the pause", Rules: []string{"paused"}, Under: "pauses",
 		Plant: looks(func(h *store.Header) { h.Pause = store.Pause{} })},

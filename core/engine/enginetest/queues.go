@@ -31,7 +31,11 @@ func (w *World) shardIDs() (out []store.ShardID) {
 // place is the queue and the key of the job of that number: each queue has the same keys.
 func (w *World) place(n int) (queue, key string) {
 	all := w.queues()
-	return all[n%len(all)].Name, fmt.Sprint("job", n/len(all))
+	queue, n = all[n%len(all)].Name, n/len(all)
+	if w.cfg.oddKeys && n < len(oddKeys) {
+		return queue, oddKeys[n]
+	}
+	return queue, fmt.Sprint("job", n)
 }
 
 // shardOf is the shard of a job, or of a schedule.

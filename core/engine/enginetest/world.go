@@ -63,8 +63,11 @@ type Config struct {
 	tooLong, otherBodies bool
 	// queues is how many there are; 0: one. They have the same shards and the same keys.
 	queues int
-	// storms: jobs are due many at once. unranked: their priorities are lost on the way.
-	storms, unranked bool
+	// oddKeys: keys are hard to tell apart. arrives changes a job on its way to the engine.
+	oddKeys bool
+	arrives func(w *World, j *job.Job)
+	// storms: jobs are due many at once.
+	storms bool
 	// retires: what jobs that are forgotten have left in the sink is removed.
 	retires bool
 	// stands: one in stillAt runs finds its process standing still before it looks at the clock.
