@@ -41,6 +41,7 @@ type simJob struct {
 	hasteAfter time.Duration
 	poison     string
 	other      *job.Job // with the same key and another body; nil: there is none
+	first      *simJob  // of the sequence in which it follows; nil: in none
 
 	// Guarded by World.mu.
 	acked    bool
@@ -121,8 +122,10 @@ func (w *World) makeJobs() {
 		w.byID[j.job.ID] = j
 	}
 	w.shortJobs()
+	followers := w.followers()
 	w.otherBodies()
 	w.gather()
+	w.jobs = append(w.jobs, followers...)
 }
 
 // simEpoch is when a bubble's clock starts.

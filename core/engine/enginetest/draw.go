@@ -36,7 +36,8 @@ func Draw(seed uint64) Config {
 	more := rand.New(rand.NewPCG(seed, 47))
 	cfg.storms, cfg.queues = more.IntN(4) == 0, 1+max(more.IntN(5)-2, 0)
 	cfg.wholePauses = more.IntN(4) == 0
-	if cfg.oddKeys = more.IntN(4) == 0; cfg.oddKeys {
+	cfg.oddKeys, cfg.sequences = more.IntN(4) == 0, more.IntN(3) == 0
+	if cfg.oddKeys || cfg.sequences {
 		cfg.maxBytes = max(cfg.maxBytes, 10<<10)
 	}
 	return cfg
@@ -103,7 +104,8 @@ var Situations = []string{"crash", "stop", "pause", "suspend", "cut", "clock", "
 	"crash-at-finish", "crash-at-complete", "crash-at-enqueue", "crash-at-copied", "crash-at-fire",
 	"judged-put-schedule", "judged-remove-schedule", "judged-enable", "judged-disable", "judged-trigger", "judged-fire", "judged-over",
 	"misfire", "judged-backoff", "too-long", "duplicate-body",
-	"missed", "skipped", "queued", "overlap", "void", "followed-completed", "followed-dlq", "followed-abandoned", "stopped-dlq"}
+	"missed", "skipped", "queued", "overlap", "void", "followed-completed", "followed-dlq", "followed-abandoned", "stopped-dlq",
+	"plain-followed-completed", "plain-followed-dlq", "plain-stopped-dlq", "plain-stopped-cancelled"}
 
 // Shrink makes a run smaller while it still breaks the rule: fewer faults of
 // processes, fewer kinds of faults of the network, fewer jobs and shards. It tries

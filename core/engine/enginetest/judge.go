@@ -101,7 +101,7 @@ func (w *World) judgeJob(j *simJob, t *jobTruth, all *truth) {
 		return
 	}
 	first := w.firstSeen(id, t)
-	if !slices.ContainsFunc(j.enqueues, func(e simEnqueue) bool { return e.outcome != store.Fail && !e.begun.After(first) }) {
+	if j.first == nil && !slices.ContainsFunc(j.enqueues, func(e simEnqueue) bool { return e.outcome != store.Fail && !e.begun.After(first) }) {
 		w.violate("fail", "job %s was in the store at %s, and every enqueue that had begun by then was reported fail", id, first.Sub(w.begun))
 	}
 	if !t.state().Ended() {
@@ -307,16 +307,16 @@ func (t *truth) sequences(s *shardTruth, c sim.ShardChange, after func() map[sto
 		if !ok || err != nil {
 			continue
 		}
-		// The rule, written out once more.
 		state := job.State(op.Row.State)
-		want := len(j.Then) > 0 && (state == job.Completed || state != job.Cancelled && j.OnFailure == job.GoOn)
+		want, has := t.follows(j, state)
 		if follows[j.ID] != want {
 			v("sequence", "%s: job %s ends as %s, is followed %v, want %v", c.To.Stamp, j.Key, state, follows[j.ID], want)
 		}
+		what := map[bool]string{true: "plain-"}[j.Occurrence.IsZero()]
 		if want {
-			t.w.counts["followed-"+op.Row.State]++
-		} else if len(j.Then) > 0 {
-			t.w.counts["stopped-"+op.Row.State]++
+			t.w.counts[what+"followed-"+op.Row.State]++
+		} else if has {
+			t.w.counts[what+"stopped-"+op.Row.State]++
 		}
 		delete(follows, j.ID)
 		if j.Occurrence.IsZero() || want {

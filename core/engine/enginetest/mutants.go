@@ -58,7 +58,7 @@ func (m Mutant) Seeds(most uint64) uint64 {
 
 // Mutants are all that need no access to the engine's own parts.
 func Mutants() []Mutant {
-	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, storeMutants, calendarMutants, queueMutants, haltMutants, keyMutants, retryMutants, scheduleMutants)
+	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, storeMutants, calendarMutants, queueMutants, haltMutants, sequenceMutants, keyMutants, retryMutants, scheduleMutants)
 	for _, m := range mistake.All {
 		if m.Locks != nil {
 			continue // the lock's
@@ -112,6 +112,8 @@ var conditions = map[string]func(*Config){
 	"keys": func(c *Config) {
 		c.oddKeys, c.queues, c.jobs, c.maxBytes = true, 2, 2*len(oddKeys), max(c.maxBytes, 10<<10)
 	},
+	// Jobs are followed by others, and there are no schedules.
+	"sequences": func(c *Config) { c.sequences, c.jobs, c.schedules, c.maxBytes = true, 20, 0, max(c.maxBytes, 10<<10) },
 	// Each process claims many runs.
 	"claims": func(c *Config) { c.jobs, c.duration, c.events, c.crashes = 150, 30*c.ttl, nil, 0 },
 	// An outage is longer than the dedupe window, after many jobs have ended: there are many
@@ -158,11 +160,12 @@ var conditions = map[string]func(*Config){
 
 // Harmless takes out of a condition's runs what alone shows the mistakes under it.
 var Harmless = map[string]func(*Config){
-	"doubled": func(c *Config) { c.faults.Twice = 0 },
-	"stale":   func(c *Config) { c.faults.StaleRead = 0 },
-	"queues":  func(c *Config) { c.queues = 1 },
-	"keys":    func(c *Config) { c.oddKeys = false },
-	"halts":   func(c *Config) { c.wholePauses, c.pauses = false, true },
+	"doubled":   func(c *Config) { c.faults.Twice = 0 },
+	"stale":     func(c *Config) { c.faults.StaleRead = 0 },
+	"queues":    func(c *Config) { c.queues = 1 },
+	"keys":      func(c *Config) { c.oddKeys = false },
+	"sequences": func(c *Config) { c.sequences = false },
+	"halts":     func(c *Config) { c.wholePauses, c.pauses = false, true },
 }
 
 // quiet has a run without other faults.

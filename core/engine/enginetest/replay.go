@@ -21,6 +21,8 @@ type truth struct {
 	told   map[string]*recordedOp
 	bodies map[string][]byte // of jobs, as last written
 	steps  map[string][]appliedStep
+	// followed are the jobs after which another one was to come.
+	followed map[job.ID]bool
 }
 
 type shardTruth struct {
@@ -60,7 +62,7 @@ func (j *jobTruth) state() job.State {
 func (w *World) replay() *truth {
 	t := &truth{w: w, shards: map[store.ShardID]*shardTruth{}, jobs: map[job.ID]*jobTruth{},
 		claims: map[job.RunID]map[store.ShardID]time.Time{}, nonces: map[string]int{}, told: map[string]*recordedOp{},
-		bodies: map[string][]byte{}, steps: map[string][]appliedStep{}}
+		bodies: map[string][]byte{}, steps: map[string][]appliedStep{}, followed: map[job.ID]bool{}}
 	for _, r := range w.ops {
 		t.told[r.op.To.Nonce] = r
 	}

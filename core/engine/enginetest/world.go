@@ -66,6 +66,8 @@ type Config struct {
 	// oddKeys: keys are hard to tell apart. arrives changes a job on its way to the engine.
 	oddKeys bool
 	arrives func(w *World, j *job.Job)
+	// sequences: jobs are followed by others.
+	sequences bool
 	// storms: jobs are due many at once.
 	storms bool
 	// retires: what jobs that are forgotten have left in the sink is removed.
@@ -356,6 +358,7 @@ func (w *World) heal() {
 			if j == nil {
 				return passed >= w.scheduleBound()+w.bound()
 			}
+			j = j.asked()
 			return j.job.Due.IsZero() || j.hastes.ok > j.hastes.duplicates || passed >= w.bound()+w.wrong()
 		})
 		schedules := w.unfinishedSchedules()
