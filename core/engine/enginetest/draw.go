@@ -40,7 +40,18 @@ func Draw(seed uint64) Config {
 	if cfg.oddKeys || cfg.sequences {
 		cfg.maxBytes = max(cfg.maxBytes, 10<<10)
 	}
+	if more.IntN(10) == 0 && cfg.dedupe == 14*cfg.ttl { // clocks are right
+		cfg.forgets()
+	}
 	return cfg
+}
+
+// plain takes out what has a condition of its own.
+func (c *Config) plain() {
+	if c.again {
+		c.dedupe, c.duration = 14*c.ttl, 12*c.ttl
+	}
+	c.wholePauses, c.oddKeys, c.sequences, c.again = false, false, false, false
 }
 
 // DrawPlain is Draw without what was added since a seed was kept for what it had found.
@@ -105,7 +116,7 @@ var Situations = []string{"crash", "stop", "pause", "suspend", "cut", "clock", "
 	"judged-put-schedule", "judged-remove-schedule", "judged-enable", "judged-disable", "judged-trigger", "judged-fire", "judged-over",
 	"misfire", "judged-backoff", "too-long", "duplicate-body",
 	"missed", "skipped", "queued", "overlap", "void", "followed-completed", "followed-dlq", "followed-abandoned", "stopped-dlq",
-	"plain-followed-completed", "plain-followed-dlq", "plain-stopped-dlq", "plain-stopped-cancelled"}
+	"relived", "plain-followed-completed", "plain-followed-dlq", "plain-stopped-dlq", "plain-stopped-cancelled"}
 
 // Shrink makes a run smaller while it still breaks the rule: fewer faults of
 // processes, fewer kinds of faults of the network, fewer jobs and shards. It tries

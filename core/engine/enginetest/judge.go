@@ -112,6 +112,7 @@ func (w *World) judgeJob(j *simJob, t *jobTruth, all *truth) {
 	w.judgeCommands(j, t)
 	w.judgeEffects(j, t)
 	w.judgeLeft(j, t)
+	w.judgeForgotten(j, t)
 }
 
 // judgeEnd checks that the job came to the right end.
@@ -189,9 +190,10 @@ func (w *World) judgeEffects(j *simJob, t *jobTruth) {
 			n[e.Key]++
 		}
 	}
+	least, most := w.effects(t)
 	for _, k := range j.keys {
-		if n[k] > 1 || t.state() == job.Completed && n[k] != 1 {
-			w.violate("effects", "job %s, %s: effect %s was accepted %d times", j.job.ID, t.state(), k, n[k])
+		if n[k] < least || n[k] > most {
+			w.violate("effects", "job %s, %s after %d other lives: effect %s was accepted %d times", j.job.ID, t.state(), t.lives, k, n[k])
 		}
 	}
 }

@@ -40,6 +40,7 @@ func (m Mutant) Draw(seed uint64) (c Config, ok bool) {
 		return c, false
 	}
 	if m.Under != "" {
+		c.plain()
 		conditions[m.Under](&c)
 	}
 	if c.plant = m.Plant; m.World != nil {
@@ -58,7 +59,7 @@ func (m Mutant) Seeds(most uint64) uint64 {
 
 // Mutants are all that need no access to the engine's own parts.
 func Mutants() []Mutant {
-	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, storeMutants, calendarMutants, queueMutants, haltMutants, sequenceMutants, keyMutants, retryMutants, scheduleMutants)
+	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, storeMutants, calendarMutants, queueMutants, haltMutants, sequenceMutants, againMutants, keyMutants, retryMutants, scheduleMutants)
 	for _, m := range mistake.All {
 		if m.Locks != nil {
 			continue // the lock's
@@ -114,6 +115,12 @@ var conditions = map[string]func(*Config){
 	},
 	// Jobs are followed by others, and there are no schedules.
 	"sequences": func(c *Config) { c.sequences, c.jobs, c.schedules, c.maxBytes = true, 20, 0, max(c.maxBytes, 10<<10) },
+	// Jobs are forgotten and enqueued again, and clocks are right.
+	"again": func(c *Config) {
+		c.quiet(sim.Faults{LoseReply: 0.1})
+		c.skew, c.retires, c.jobs = []time.Duration{0}, true, 12
+		c.forgets()
+	},
 	// Each process claims many runs.
 	"claims": func(c *Config) { c.jobs, c.duration, c.events, c.crashes = 150, 30*c.ttl, nil, 0 },
 	// An outage is longer than the dedupe window, after many jobs have ended: there are many
@@ -165,6 +172,7 @@ var Harmless = map[string]func(*Config){
 	"queues":    func(c *Config) { c.queues = 1 },
 	"keys":      func(c *Config) { c.oddKeys = false },
 	"sequences": func(c *Config) { c.sequences = false },
+	"again":     func(c *Config) { c.again, c.dedupe = false, 14*c.ttl },
 	"halts":     func(c *Config) { c.wholePauses, c.pauses = false, true },
 }
 

@@ -68,6 +68,8 @@ type Config struct {
 	arrives func(w *World, j *job.Job)
 	// sequences: jobs are followed by others.
 	sequences bool
+	// again: jobs are forgotten and enqueued again.
+	again bool
 	// storms: jobs are due many at once.
 	storms bool
 	// retires: what jobs that are forgotten have left in the sink is removed.
@@ -215,6 +217,7 @@ func (w *World) faultPhase() {
 			wg.Go(func() { w.client(ctx, j, r) })
 		}
 		wg.Go(func() { w.operators(ctx, j, rand.New(rand.NewPCG(w.cfg.seed, uint64(100_000+n)))) })
+		wg.Go(func() { w.reuse(ctx, j, rand.New(rand.NewPCG(w.cfg.seed, uint64(600_000+n)))) })
 		wg.Go(func() { w.hurry(ctx, j, rand.New(rand.NewPCG(w.cfg.seed, uint64(300_000+n)))) })
 	}
 	for n, s := range w.schedules {
