@@ -55,7 +55,7 @@ func (w *World) judge() {
 		w.judgeJob(j, t.jobs[j.job.ID], t)
 	}
 	for _, s := range w.schedules {
-		w.judgeTold(s, t.stepsOf(s.key))
+		w.judgeTold(s, t.steps[string(w.scheduleID(s))])
 	}
 	if w.calendar != nil {
 		w.judgeCalendar(t)
@@ -281,11 +281,6 @@ func (w *World) bodyOf(d schedule.Definition) string {
 	return string(body)
 }
 
-// stepsOf are the changes of a schedule.
-func (t *truth) stepsOf(key string) []appliedStep {
-	return t.steps[string(job.ScheduleID("q", key, t.w.cfg.shards))]
-}
-
 // sequences checks that the next job of a sequence is inserted by the very batch that
 // ends the one before it, and that a schedule learns of the end of what it waits for.
 func (t *truth) sequences(s *shardTruth, c sim.ShardChange, after func() map[store.Key]store.Row) {
@@ -324,7 +319,7 @@ func (t *truth) sequences(s *shardTruth, c sim.ShardChange, after func() map[sto
 		if j.Occurrence.IsZero() || want {
 			continue
 		}
-		id := string(job.ScheduleID("q", j.Occurrence.Schedule, t.w.cfg.shards))
+		id := string(job.ScheduleID(c.Shard.Queue, j.Occurrence.Schedule, t.w.cfg.shards))
 		if r, ok := t.scheduleIn(after(), id); ok && r.state.Active == j.Occurrence {
 			v("schedule", "%s: %s has ended and its schedule still waits for it", c.To.Stamp, j.Key)
 		}

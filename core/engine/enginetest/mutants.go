@@ -131,9 +131,9 @@ var conditions = map[string]func(*Config){
 		c.duration, c.dedupe = 110*c.ttl, 40*c.ttl
 		c.events = []event{{at: 40 * c.ttl, length: 42 * c.ttl, kind: "outage"}}
 	},
-	// Three queues have the same keys, and their shards are paused.
+	// Three queues have the same keys, of jobs and of schedules, and their shards are paused.
 	"queues": func(c *Config) {
-		c.queues, c.shards, c.jobs, c.pauses, c.schedules = 3, 1, 24, true, 0
+		c.queues, c.shards, c.jobs, c.pauses, c.schedules, c.maxBytes = 3, 1, 24, true, 6, max(c.maxBytes, 10<<10)
 		struck("stop")(c)
 	},
 	// Jobs are due many at once, and there are few slots.
