@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	simSeeds   = flag.Uint64("sim.seeds", 200, "number of simulated runs")
+	simSeeds   = flag.Uint64("sim.seeds", 150, "number of simulated runs")
 	simFirst   = flag.Uint64("sim.first", 1, "first seed: -sim.first N -sim.seeds 1 replays run N")
 	simReplays = flag.Uint64("sim.replays", 4, "seeds that are run ten times each, to the same history")
 	simShrink  = flag.Int("sim.shrink", 100, "runs to spend on making a red run smaller")
@@ -58,7 +58,7 @@ func TestSimulation(t *testing.T) {
 	t.Parallel()
 	seeds := *simSeeds
 	if testing.Short() || race.Enabled {
-		seeds = min(seeds, 50)
+		seeds = min(seeds, 40)
 	}
 	var mu sync.Mutex
 	total := map[string]int{}

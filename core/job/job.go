@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // Rescue says what becomes of a run whose owner lost its shard while it was running.
@@ -33,7 +34,7 @@ type Job struct {
 	Queue string `json:"queue,omitempty"`
 	// Kind names the handler.
 	Kind string `json:"kind"`
-	// Key is the idempotency key, from which ID was made; "" for none.
+	// Key is the idempotency key, from which ID was made, any UTF-8; "" for none.
 	Key string `json:"key,omitempty"`
 	// Request is a digest of the request that used Key, at most MaxRequest bytes. It is
 	// kept with the job's state, so that a different request with the same key is refused
@@ -89,6 +90,10 @@ func (j Job) Check(shards int) error {
 		return &InvalidError{Field: "queue", Reason: "is empty"}
 	case j.Kind == "":
 		return &InvalidError{Field: "kind", Reason: "is empty: it names the handler"}
+	case !utf8.ValidString(j.Kind):
+		return &InvalidError{Field: "kind", Reason: fmt.Sprintf("is %q, which is not valid UTF-8", j.Kind)}
+	case !utf8.ValidString(j.Key):
+		return &InvalidError{Field: "key", Reason: fmt.Sprintf("is %q, which is not valid UTF-8", j.Key)}
 	case j.MaxAttempts < 1 || j.MaxAttempts > MaxAttemptsLimit:
 		return &InvalidError{Field: "max_attempts", Reason: fmt.Sprintf("is %d: want 1 to %d", j.MaxAttempts, MaxAttemptsLimit)}
 	case j.MaxDuration <= 0:

@@ -253,7 +253,7 @@ func TestSimulationFindsPlantedBugs(t *testing.T) {
 		"clocks worse than declared": {[]string{"exclusive"}, func(c *simConfig) {
 			c.drift, c.rates = 0.001, []float64{0.5, 2, 1}
 		}},
-		"a clock that stands still in a suspend": {[]string{"exclusive"}, func(c *simConfig) {
+		"a clock that stops during suspend": {[]string{"exclusive"}, func(c *simConfig) {
 			c.plant = func(_ *world, _ *process, o *lock.Options, s store.Locks) store.Locks {
 				o.Clock = sim.Monotonic{Clock: o.Clock.(sim.Clock)}
 				return s

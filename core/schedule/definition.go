@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"fencepost/core/job"
 )
@@ -134,6 +135,8 @@ func (d Definition) check(shards int) error {
 		return bad("queue", "is empty")
 	case d.Key == "" || len(d.Key) > MaxKey:
 		return bad("key", "has %d bytes: want 1 to %d", len(d.Key), MaxKey)
+	case !utf8.ValidString(d.Key):
+		return bad("key", "is %q, which is not valid UTF-8", d.Key)
 	case d.Misfire != MisfireSkip && d.Misfire != MisfireOnce && d.Misfire != MisfireAll:
 		return bad("misfire", "is %q: want %q, %q or %q", d.Misfire, MisfireSkip, MisfireOnce, MisfireAll)
 	case d.Grace < 0 || d.Grace > MaxSpan:

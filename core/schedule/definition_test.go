@@ -22,6 +22,8 @@ func TestDefinitions(t *testing.T) {
 		"no queue":                    {func(d *Definition) { d.Queue = "" }, "queue"},
 		"no key":                      {func(d *Definition) { d.Key = "" }, "key"},
 		"long key":                    {func(d *Definition) { d.Key = strings.Repeat("k", MaxKey+1) }, "key"},
+		"key not in UTF-8":            {func(d *Definition) { d.Key = "k\xff" }, "key"},
+		"key in any UTF-8":            {func(d *Definition) { d.Key = "o\u0308\x00\ufffd" }, ""},
 		"no kind":                     {func(d *Definition) { d.Timing = Timing{} }, "kind"},
 		"at":                          {func(d *Definition) { d.Timing = Timing{Kind: At, At: at} }, ""},
 		"at without time":             {func(d *Definition) { d.Timing = Timing{Kind: At} }, "at"},

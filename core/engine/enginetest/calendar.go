@@ -181,8 +181,8 @@ func (w *World) makeCalendar() {
 	r := rand.New(rand.NewPCG(w.cfg.seed, 12))
 	w.calendar = &calendar{rules: map[string]calendarRule{}, lists: map[string][]int64{}}
 	for n := range w.cfg.days {
-		s := &simSchedule{key: fmt.Sprint("s", n), runs: map[job.ID][]*simRun{}}
-		d := w.drawDefinition(s.key, r) // its job, for one
+		s := &simSchedule{queue: "q", key: fmt.Sprint("s", n), runs: map[job.ID][]*simRun{}}
+		d := w.drawDefinition(s, r) // its job, for one
 		switch n % 7 {
 		case 0:
 			d.Timing = schedule.Timing{Kind: schedule.FixedRate, Every: time.Duration(1200+r.IntN(6000)) * time.Second}
@@ -210,7 +210,7 @@ func (w *World) makeCalendar() {
 		if w.cfg.twist != nil {
 			w.cfg.twist(&d)
 		}
-		s.plan = []simOrder{{time.Minute, engine.ScheduleCommand{Verb: engine.PutSchedule, Queue: "q", Key: s.key, Definition: &d}}}
+		s.plan = []simOrder{{time.Minute, engine.ScheduleCommand{Verb: engine.PutSchedule, Queue: s.queue, Key: s.key, Definition: &d}}}
 		w.schedules = append(w.schedules, s)
 	}
 	w.upsetCalendar()

@@ -32,10 +32,10 @@ func (w *World) judgeCalendar(t *truth) {
 	logs := map[string]*yearLog{}
 	shards := map[store.ShardID][]*yearLog{}
 	for _, s := range w.schedules {
-		id := job.ScheduleID("q", s.key, w.cfg.shards)
+		id := w.scheduleID(s)
 		l := &yearLog{def: s.defs[0], upset: len(s.defs) > 1, first: -1, got: map[int64]int{}}
 		logs[string(id)] = l
-		shards[w.shardOf(id)] = append(shards[w.shardOf(id)], l)
+		shards[shardIn(s.queue, id)] = append(shards[shardIn(s.queue, id)], l)
 	}
 	last, unowned := map[store.ShardID]time.Time{}, map[store.ShardID]time.Duration{}
 	for _, c := range w.store.ShardChanges() {
@@ -61,7 +61,7 @@ func (w *World) judgeCalendar(t *truth) {
 				if err != nil || j.After != "" || j.Occurrence.IsZero() || j.Occurrence.Trigger != "" {
 					continue
 				}
-				l := logs[string(job.ScheduleID("q", j.Occurrence.Schedule, w.cfg.shards))]
+				l := logs[string(job.ScheduleID(c.Shard.Queue, j.Occurrence.Schedule, w.cfg.shards))]
 				l.got[j.Occurrence.Nominal]++
 				if top := w.shownBy(told.p.node, c.At).UnixMilli(); j.Occurrence.Nominal > top {
 					w.violate("calendar", "%s: a job %d ms before its time", j.Key, j.Occurrence.Nominal-top)

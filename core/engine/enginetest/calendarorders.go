@@ -20,7 +20,7 @@ func (w *World) upsetCalendar() {
 	r := rand.New(rand.NewPCG(w.cfg.seed, 15))
 	for n := range 2 {
 		first := w.schedules[r.IntN(len(w.schedules))].defs[0]
-		s := &simSchedule{key: fmt.Sprint("u", n), runs: map[job.ID][]*simRun{}}
+		s := &simSchedule{queue: "q", key: fmt.Sprint("u", n), runs: map[job.ID][]*simRun{}}
 		for k := range 2 {
 			d := first
 			if d.Key = s.key; k == 1 {
@@ -30,13 +30,13 @@ func (w *World) upsetCalendar() {
 			}
 			s.defs = append(s.defs, d)
 		}
-		s.plan = []simOrder{{time.Minute, engine.ScheduleCommand{Verb: engine.PutSchedule, Queue: "q", Key: s.key, Definition: &s.defs[0]}}}
+		s.plan = []simOrder{{time.Minute, engine.ScheduleCommand{Verb: engine.PutSchedule, Queue: s.queue, Key: s.key, Definition: &s.defs[0]}}}
 		w.schedules = append(w.schedules, s)
 	}
 	span := w.cfg.duration / 12
 	for n, s := range w.schedules {
 		order := func(after time.Duration, verb engine.Verb, def *schedule.Definition, trigger string) {
-			c := engine.ScheduleCommand{Verb: verb, Queue: "q", Key: s.key, Definition: def, Trigger: trigger}
+			c := engine.ScheduleCommand{Verb: verb, Queue: s.queue, Key: s.key, Definition: def, Trigger: trigger}
 			s.plan = append(s.plan, simOrder{time.Duration(r.Int64N(int64(after))), c})
 		}
 		if n%3 == 0 {
@@ -101,5 +101,5 @@ var calendarMutants = []Mutant{
 				next.Last = was.Last
 			}
 		})},
-	{Name: "a clock that stands still while a day's machine is suspended", Rules: []string{"exclusive"}, Under: "days", Plant: standsStill},
+	{Name: "a clock that stops during suspend, over days", Rules: []string{"exclusive"}, Under: "days", Plant: stopsInSuspend},
 }

@@ -1,21 +1,13 @@
 package enginetest
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"time"
 
 	"fencepost/core/engine"
-	"fencepost/core/forward"
 	"fencepost/core/job"
 	"fencepost/core/sink"
 	"fencepost/core/store"
@@ -37,10 +29,12 @@ type simJob struct {
 	// for it in the dead letter queue.
 	cancelAfter time.Duration
 	redriven    bool
+	again       bool // it is used again when it was forgotten
 	// hasteAfter is when one brings it forward, 0 for never.
 	hasteAfter time.Duration
 	poison     string
 	other      *job.Job // with the same key and another body; nil: there is none
+	first      *simJob  // of the sequence in which it follows; nil: in none
 
 	// Guarded by World.mu.
 	acked    bool
@@ -78,12 +72,12 @@ func (w *World) makeJobs() {
 	commands, hastes := rand.New(rand.NewPCG(w.cfg.seed, 4)), rand.New(rand.NewPCG(w.cfg.seed, 9))
 	for n := range w.cfg.jobs {
 		j := &simJob{clients: 1, after: time.Duration(r.Int64N(int64(w.cfg.duration * 2 / 3)))}
-		if r.IntN(5) == 0 {
+		if r.IntN(5) == 0 || w.cfg.oddKeys {
 			j.clients = 2
 		}
 		ttl := w.cfg.ttl
 		queue, key := w.place(n)
-		j.job = job.Job{ID: job.KeyedID(queue, key, w.cfg.shards), Queue: queue, Kind: "sim", Key: key,
+		j.job = job.Job{ID: w.identity(n, queue, key), Queue: queue, Kind: "sim", Key: key,
 			Priority: r.IntN(3), MaxAttempts: 3 + r.IntN(6), MaxDuration: 4 * ttl,
 			Retry: w.cfg.retry, Request: []byte{byte(n), 'r'}}
 		if r.IntN(3) == 0 {
@@ -121,8 +115,11 @@ func (w *World) makeJobs() {
 		w.byID[j.job.ID] = j
 	}
 	w.shortJobs()
+	followers := w.followers()
 	w.otherBodies()
 	w.gather()
+	w.planAgain()
+	w.jobs = append(w.jobs, followers...)
 }
 
 // simEpoch is when a bubble's clock starts.
@@ -131,6 +128,10 @@ var simEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 // client enqueues one job, again and again until it is acknowledged.
 func (w *World) client(ctx context.Context, j *simJob, r *rand.Rand) {
 	sleep(ctx, j.after+time.Duration(r.Int64N(int64(w.cfg.ttl/10)+1)))
+	w.ask(ctx, j, r)
+}
+
+func (w *World) ask(ctx context.Context, j *simJob, r *rand.Rand) {
 	for try := 0; ctx.Err() == nil && try < 12; try++ {
 		p := w.at(r.IntN(w.cfg.nodes))
 		if r.IntN(3) > 0 { // usually the shard's owner can be reached
@@ -142,7 +143,10 @@ func (w *World) client(ctx context.Context, j *simJob, r *rand.Rand) {
 		rctx, cancel := context.WithTimeout(ctx, limit)
 		begun := time.Now()
 		nonce := fmt.Sprintf("%s/%d/%d", j.job.ID, try, r.Int64())
-		body := w.ranked(j.either(r))
+		body := j.either(r)
+		if w.cfg.arrives != nil {
+			w.cfg.arrives(w, &body)
+		}
 		rec, err := w.enqueue(rctx, p, body, nonce)
 		cancel()
 		if !p.answered() {
@@ -334,64 +338,4 @@ func (p *process) forward(ctx context.Context, addr string, j job.Job) (engine.R
 	rec, err := p.client.Enqueue(ctx, addr, j)
 	p.w.count("forward-" + store.OutcomeOf(err).String())
 	return rec, err
-}
-
-// simNet carries a process's HTTP requests to other processes through its simulated
-// network.
-type simNet struct{ p *process }
-
-var errNoAnswer = errors.New("the other side is gone")
-
-// RoundTrip implements http.RoundTripper.
-func (n *simNet) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := n.p.w
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	var about struct {
-		ID string `json:"id"`
-	}
-	if err := json.Unmarshal(body, &about); err != nil {
-		return nil, err
-	}
-	what := about.ID
-	if what == "" { // about a schedule or a shard
-		what = fmt.Sprintf("%x", sha256.Sum256(body))
-	}
-	to := w.named(r.URL.Host)
-	w.count("forward")
-	var answer *http.Response
-	err = n.p.peers.Call(r.Context(), r.URL.Path+" "+what, func() {
-		if to == nil || to.isCrashed() {
-			return
-		}
-		rec, req := httptest.NewRecorder(), r.Clone(r.Context())
-		req.Body = io.NopCloser(bytes.NewReader(body))
-		forward.Handler(to.eng).ServeHTTP(rec, req)
-		if to.answered() { // or nobody is there to
-			answer = rec.Result()
-		}
-	})
-	switch {
-	case store.OutcomeOf(err) == store.Fail, err == nil && to == nil:
-		return nil, &net.OpError{Op: "dial", Net: "sim", Err: errNoAnswer}
-	case err != nil:
-		return nil, err
-	case answer == nil:
-		return nil, errNoAnswer
-	}
-	return answer, nil
-}
-
-// named is the process of that name, which is its address too.
-func (w *World) named(name string) *process {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, p := range w.procs {
-		if p.name == name {
-			return p
-		}
-	}
-	return nil
 }

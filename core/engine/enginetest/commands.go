@@ -184,12 +184,12 @@ type simPause struct {
 	outcome         store.Outcome
 }
 
-// pauser pauses a shard now and then, and resumes it.
-func (w *World) pauser(ctx context.Context, s store.ShardID, r *rand.Rand) {
+// pauser pauses something now and then, and resumes it.
+func (w *World) pauser(ctx context.Context, r *rand.Rand, set func(on bool) bool) {
 	for range 1 + r.IntN(3) {
 		for _, on := range []bool{true, false} {
 			sleep(ctx, time.Duration(r.Int64N(int64(w.cfg.duration/4))))
-			for try := 0; ctx.Err() == nil && try < 12 && !w.setPaused(ctx, s, on, r); try++ {
+			for try := 0; ctx.Err() == nil && try < 12 && !set(on); try++ {
 				sleep(ctx, time.Duration(1+r.Int64N(int64(w.cfg.ttl/2))))
 			}
 		}
@@ -200,7 +200,7 @@ func (w *World) pauser(ctx context.Context, s store.ShardID, r *rand.Rand) {
 func (w *World) resumeAll() {
 	r := rand.New(rand.NewPCG(w.cfg.seed, 10))
 	for _, s := range w.shardIDs() {
-		for end := time.Now().Add(w.bound()); w.cfg.pauses && !w.setPaused(context.Background(), s, false, r); {
+		for end := time.Now().Add(w.bound()); (w.cfg.pauses || w.cfg.wholePauses) && !w.setPaused(context.Background(), s, false, r); {
 			if time.Now().After(end) {
 				w.violate("liveness", "%s cannot be resumed", s)
 				return
@@ -215,12 +215,17 @@ func (w *World) setPaused(ctx context.Context, s store.ShardID, on bool, r *rand
 	p := w.near(s, 4, r)
 	rctx, stop := context.WithTimeout(ctx, w.cfg.ttl/10+time.Duration(r.Int64N(int64(3*w.cfg.ttl))))
 	defer stop()
+	return w.pauseBy(rctx, p, s, on) == nil
+}
+
+// pauseBy asks one process once. Its error is what the caller has heard.
+func (w *World) pauseBy(ctx context.Context, p *process, s store.ShardID, on bool) error {
 	c := simPause{shard: s, on: on, begun: time.Now()}
 	var err error
 	if addr := p.eng.OwnerAddr(s); addr != "" {
-		c.duplicate, err = p.client.SetPaused(rctx, addr, s, on)
+		c.duplicate, err = p.client.SetPaused(ctx, addr, s, on)
 	} else {
-		c.duplicate, err = p.eng.SetPaused(rctx, s, on)
+		c.duplicate, err = p.eng.SetPaused(ctx, s, on)
 	}
 	c.returned, c.outcome = time.Now(), store.OutcomeOf(err)
 	answered := p.answered()
@@ -230,11 +235,11 @@ func (w *World) setPaused(ctx context.Context, s store.ShardID, on bool, r *rand
 		w.violateLocked("error", "SetPaused returned %T: %v", err, err)
 	}
 	if !answered {
-		c.outcome = store.Unknown // nobody heard the answer
+		c.outcome, err = store.Unknown, errCrashed // nobody heard the answer
 	}
 	w.pauses = append(w.pauses, c)
 	w.counts["pause-"+c.outcome.String()]++
-	return c.outcome == store.OK
+	return err
 }
 
 // appliedPause is a change of a shard's pause in the store.
@@ -285,6 +290,16 @@ func (t *truth) pause(s *shardTruth, c sim.ShardChange) {
 
 func (s *shardTruth) paused() bool { n := len(s.pauses); return n > 0 && s.pauses[n-1].on }
 
+// meanwhile: a shard was so at some time, and became so.
+func meanwhile(applied []appliedPause, on bool, from, to time.Time) (was, done bool) {
+	for n, a := range applied {
+		lasts := n+1 == len(applied) || !applied[n+1].at.Before(from)
+		was = was || a.on == on && !a.at.After(to) && lasts
+		done = done || a.on == on && !a.at.After(to) && !a.at.Before(from)
+	}
+	return was || !on && (len(applied) == 0 || applied[0].at.After(from)), done
+}
+
 // judgePauses compares what was reported of pauses with what was done.
 func (w *World) judgePauses(t *truth) {
 	maybe := map[store.ShardID]map[bool]int{}
@@ -299,15 +314,7 @@ func (w *World) judgePauses(t *truth) {
 		if c.outcome != store.Fail && !c.duplicate {
 			maybe[c.shard][c.on]++
 		}
-		was, done := false, false // was: it was so at some time meanwhile
-		for n, a := range applied {
-			lasts := n+1 == len(applied) || !applied[n+1].at.Before(c.begun)
-			was = was || a.on == c.on && !a.at.After(c.returned) && lasts
-			done = done || a.on == c.on && !a.at.After(c.returned) && !a.at.Before(c.begun)
-		}
-		if !c.on && (len(applied) == 0 || applied[0].at.After(c.begun)) {
-			was = true
-		}
+		was, done := meanwhile(applied, c.on, c.begun, c.returned)
 		if c.outcome == store.OK && (!c.duplicate && !done || c.duplicate && !was) {
 			w.violate("told", "%s: told that paused is %v, duplicate %v; it was changed so: %+v", c.shard, c.on, c.duplicate, applied)
 		}

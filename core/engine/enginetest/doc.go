@@ -11,7 +11,8 @@
 //
 // A run has two halves. First clients enqueue jobs into up to three queues, operators cancel,
 // redrive, hasten and pause, and planners put schedules, while faults strike (world.go, client.go,
-// queues.go, commands.go, schedule.go). Then all is healed, and every job must finish.
+// queues.go, commands.go, halts.go, sequences.go, again.go, schedule.go). Then all is healed, and
+// every job must finish.
 //
 // Afterwards the run is judged by what the store and the sink have recorded, batch by batch
 // (replay.go): each rule compares that with what the engine has told its clients and its

@@ -35,7 +35,23 @@ func Draw(seed uint64) Config {
 	}
 	more := rand.New(rand.NewPCG(seed, 47))
 	cfg.storms, cfg.queues = more.IntN(4) == 0, 1+max(more.IntN(5)-2, 0)
+	cfg.wholePauses = more.IntN(4) == 0
+	cfg.oddKeys, cfg.sequences = more.IntN(4) == 0, more.IntN(3) == 0
+	if cfg.oddKeys || cfg.sequences {
+		cfg.maxBytes = max(cfg.maxBytes, 10<<10)
+	}
+	if more.IntN(10) == 0 && cfg.dedupe == 14*cfg.ttl { // clocks are right
+		cfg.forgets()
+	}
 	return cfg
+}
+
+// plain takes out what has a condition of its own.
+func (c *Config) plain() {
+	if c.again {
+		c.dedupe, c.duration = 14*c.ttl, 12*c.ttl
+	}
+	c.wholePauses, c.oddKeys, c.sequences, c.again = false, false, false, false
 }
 
 // DrawPlain is Draw without what was added since a seed was kept for what it had found.
@@ -92,14 +108,15 @@ var Situations = []string{"crash", "stop", "pause", "suspend", "cut", "clock", "
 	"tick-ok", "tick-fail", "tick-unknown", "takeover-ok", "takeover-fail", "takeover-unknown", "handover-ok",
 	"enqueue-ok", "enqueue-fail", "enqueue-unknown", "job-completed", "job-dlq", "job-cancelled", "job-abandoned",
 	"forward", "forward-ok", "cancel-ok", "cancelled-pending", "cancelled-running", "redriven", "step-redrive", "step-cancel",
-	"judged-pause", "judged-resume", "pause-ok", "pause-fail", "pause-unknown", "taken-paused", "enqueued-paused", "held",
+	"judged-pause", "judged-resume", "pause-ok", "pause-fail", "pause-unknown", "halt-ok", "halt-partly", "taken-paused", "enqueued-paused", "held",
 	"hastened", "hasten-due", "step-hasten", "hastened-dated", "hastened-retry",
 	"step-rescue", "step-retry", "step-copied", "step-sweep", "step-refused", "step-lost", "step-handed", "step-duplicate",
 	"crash-at-send", "crash-at-answer", "crash-at-settled", "crash-at-own", "crash-at-claim", "crash-at-start",
 	"crash-at-finish", "crash-at-complete", "crash-at-enqueue", "crash-at-copied", "crash-at-fire",
 	"judged-put-schedule", "judged-remove-schedule", "judged-enable", "judged-disable", "judged-trigger", "judged-fire", "judged-over",
 	"misfire", "judged-backoff", "too-long", "duplicate-body",
-	"missed", "skipped", "queued", "overlap", "void", "followed-completed", "followed-dlq", "followed-abandoned", "stopped-dlq"}
+	"missed", "skipped", "queued", "overlap", "void", "followed-completed", "followed-dlq", "followed-abandoned", "stopped-dlq",
+	"relived", "plain-followed-completed", "plain-followed-dlq", "plain-stopped-dlq", "plain-stopped-cancelled"}
 
 // Shrink makes a run smaller while it still breaks the rule: fewer faults of
 // processes, fewer kinds of faults of the network, fewer jobs and shards. It tries

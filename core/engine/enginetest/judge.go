@@ -55,12 +55,13 @@ func (w *World) judge() {
 		w.judgeJob(j, t.jobs[j.job.ID], t)
 	}
 	for _, s := range w.schedules {
-		w.judgeTold(s, t.stepsOf(s.key))
+		w.judgeTold(s, t.steps[string(w.scheduleID(s))])
 	}
 	if w.calendar != nil {
 		w.judgeCalendar(t)
 	}
 	w.judgePauses(t)
+	w.judgeQueuePauses(t)
 	for _, err := range w.store.Overrun() {
 		w.violate("dead", "%v", err)
 	}
@@ -100,7 +101,7 @@ func (w *World) judgeJob(j *simJob, t *jobTruth, all *truth) {
 		return
 	}
 	first := w.firstSeen(id, t)
-	if !slices.ContainsFunc(j.enqueues, func(e simEnqueue) bool { return e.outcome != store.Fail && !e.begun.After(first) }) {
+	if j.first == nil && !slices.ContainsFunc(j.enqueues, func(e simEnqueue) bool { return e.outcome != store.Fail && !e.begun.After(first) }) {
 		w.violate("fail", "job %s was in the store at %s, and every enqueue that had begun by then was reported fail", id, first.Sub(w.begun))
 	}
 	if !t.state().Ended() {
@@ -111,6 +112,7 @@ func (w *World) judgeJob(j *simJob, t *jobTruth, all *truth) {
 	w.judgeCommands(j, t)
 	w.judgeEffects(j, t)
 	w.judgeLeft(j, t)
+	w.judgeForgotten(j, t)
 }
 
 // judgeEnd checks that the job came to the right end.
@@ -188,9 +190,10 @@ func (w *World) judgeEffects(j *simJob, t *jobTruth) {
 			n[e.Key]++
 		}
 	}
+	least, most := w.effects(t)
 	for _, k := range j.keys {
-		if n[k] > 1 || t.state() == job.Completed && n[k] != 1 {
-			w.violate("effects", "job %s, %s: effect %s was accepted %d times", j.job.ID, t.state(), k, n[k])
+		if n[k] < least || n[k] > most {
+			w.violate("effects", "job %s, %s after %d other lives: effect %s was accepted %d times", j.job.ID, t.state(), t.lives, k, n[k])
 		}
 	}
 }
@@ -278,11 +281,6 @@ func (w *World) bodyOf(d schedule.Definition) string {
 	return string(body)
 }
 
-// stepsOf are the changes of a schedule.
-func (t *truth) stepsOf(key string) []appliedStep {
-	return t.steps[string(job.ScheduleID("q", key, t.w.cfg.shards))]
-}
-
 // sequences checks that the next job of a sequence is inserted by the very batch that
 // ends the one before it, and that a schedule learns of the end of what it waits for.
 func (t *truth) sequences(s *shardTruth, c sim.ShardChange, after func() map[store.Key]store.Row) {
@@ -306,22 +304,22 @@ func (t *truth) sequences(s *shardTruth, c sim.ShardChange, after func() map[sto
 		if !ok || err != nil {
 			continue
 		}
-		// The rule, written out once more.
 		state := job.State(op.Row.State)
-		want := len(j.Then) > 0 && (state == job.Completed || state != job.Cancelled && j.OnFailure == job.GoOn)
+		want, has := t.follows(j, state)
 		if follows[j.ID] != want {
 			v("sequence", "%s: job %s ends as %s, is followed %v, want %v", c.To.Stamp, j.Key, state, follows[j.ID], want)
 		}
+		what := map[bool]string{true: "plain-"}[j.Occurrence.IsZero()]
 		if want {
-			t.w.counts["followed-"+op.Row.State]++
-		} else if len(j.Then) > 0 {
-			t.w.counts["stopped-"+op.Row.State]++
+			t.w.counts[what+"followed-"+op.Row.State]++
+		} else if has {
+			t.w.counts[what+"stopped-"+op.Row.State]++
 		}
 		delete(follows, j.ID)
 		if j.Occurrence.IsZero() || want {
 			continue
 		}
-		id := string(job.ScheduleID("q", j.Occurrence.Schedule, t.w.cfg.shards))
+		id := string(job.ScheduleID(c.Shard.Queue, j.Occurrence.Schedule, t.w.cfg.shards))
 		if r, ok := t.scheduleIn(after(), id); ok && r.state.Active == j.Occurrence {
 			v("schedule", "%s: %s has ended and its schedule still waits for it", c.To.Stamp, j.Key)
 		}

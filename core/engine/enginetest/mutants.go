@@ -40,6 +40,7 @@ func (m Mutant) Draw(seed uint64) (c Config, ok bool) {
 		return c, false
 	}
 	if m.Under != "" {
+		c.plain()
 		conditions[m.Under](&c)
 	}
 	if c.plant = m.Plant; m.World != nil {
@@ -58,7 +59,7 @@ func (m Mutant) Seeds(most uint64) uint64 {
 
 // Mutants are all that need no access to the engine's own parts.
 func Mutants() []Mutant {
-	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, storeMutants, calendarMutants, queueMutants, retryMutants, scheduleMutants)
+	all := slices.Concat(batchMutants, rowMutants, commandMutants, observerMutants, otherMutants, storeMutants, calendarMutants, queueMutants, haltMutants, sequenceMutants, againMutants, keyMutants, retryMutants, scheduleMutants)
 	for _, m := range mistake.All {
 		if m.Locks != nil {
 			continue // the lock's
@@ -106,6 +107,20 @@ var conditions = map[string]func(*Config){
 	"schedules": func(c *Config) { c.schedules, c.maxBytes = 4, max(c.maxBytes, 10<<10) },
 	// Shards are paused.
 	"pauses": func(c *Config) { c.pauses = true },
+	// Whole queues are paused, and single shards are not.
+	"halts": func(c *Config) { c.wholePauses, c.pauses, c.shards, c.queues = true, false, 3, max(c.queues, 2) },
+	// Keys are hard to tell apart.
+	"keys": func(c *Config) {
+		c.oddKeys, c.queues, c.jobs, c.maxBytes = true, 2, 2*len(oddKeys), max(c.maxBytes, 10<<10)
+	},
+	// Jobs are followed by others, and there are no schedules.
+	"sequences": func(c *Config) { c.sequences, c.jobs, c.schedules, c.maxBytes = true, 20, 0, max(c.maxBytes, 10<<10) },
+	// Jobs are forgotten and enqueued again, and clocks are right.
+	"again": func(c *Config) {
+		c.quiet(sim.Faults{LoseReply: 0.1})
+		c.skew, c.retires, c.jobs = []time.Duration{0}, true, 12
+		c.forgets()
+	},
 	// Each process claims many runs.
 	"claims": func(c *Config) { c.jobs, c.duration, c.events, c.crashes = 150, 30*c.ttl, nil, 0 },
 	// An outage is longer than the dedupe window, after many jobs have ended: there are many
@@ -116,9 +131,9 @@ var conditions = map[string]func(*Config){
 		c.duration, c.dedupe = 110*c.ttl, 40*c.ttl
 		c.events = []event{{at: 40 * c.ttl, length: 42 * c.ttl, kind: "outage"}}
 	},
-	// Three queues have the same keys, and their shards are paused.
+	// Three queues have the same keys, of jobs and of schedules, and their shards are paused.
 	"queues": func(c *Config) {
-		c.queues, c.shards, c.jobs, c.pauses, c.schedules = 3, 1, 24, true, 0
+		c.queues, c.shards, c.jobs, c.pauses, c.schedules, c.maxBytes = 3, 1, 24, true, 6, max(c.maxBytes, 10<<10)
 		struck("stop")(c)
 	},
 	// Jobs are due many at once, and there are few slots.
@@ -152,9 +167,13 @@ var conditions = map[string]func(*Config){
 
 // Harmless takes out of a condition's runs what alone shows the mistakes under it.
 var Harmless = map[string]func(*Config){
-	"doubled": func(c *Config) { c.faults.Twice = 0 },
-	"stale":   func(c *Config) { c.faults.StaleRead = 0 },
-	"queues":  func(c *Config) { c.queues = 1 },
+	"doubled":   func(c *Config) { c.faults.Twice = 0 },
+	"stale":     func(c *Config) { c.faults.StaleRead = 0 },
+	"queues":    func(c *Config) { c.queues = 1 },
+	"keys":      func(c *Config) { c.oddKeys = false },
+	"sequences": func(c *Config) { c.sequences = false },
+	"again":     func(c *Config) { c.again, c.dedupe = false, 14*c.ttl },
+	"halts":     func(c *Config) { c.wholePauses, c.pauses = false, true },
 }
 
 // quiet has a run without other faults.
@@ -228,7 +247,7 @@ var commandMutants = []Mutant{
 			return mistake.Shards{Shards: s, OnInboxRow: func(*store.InboxRow) *store.InboxRow { return nil }}
 		}},
 	{Name: "priorities that are taken and not stored", Rules: []string{"priority"}, Under: "storms",
-		World: func(c *Config) { c.unranked = true }},
+		World: func(c *Config) { c.arrives = func(_ *World, j *job.Job) { j.Priority = 0 } }},
 	// Pauses of shards.
 	{Name: "a takeover forgets the pause", Rules: []string{"paused"}, Under: "pauses",
 		Plant: looks(func(h *store.Header) { h.Pause = store.Pause{} })},

@@ -28,14 +28,6 @@ func (w *World) gather() {
 	}
 }
 
-// ranked is the job as it arrives.
-func (w *World) ranked(j job.Job) job.Job {
-	if w.cfg.unranked {
-		j.Priority = 0
-	}
-	return j
-}
-
 // ownJob is a pending job that the shard's owner has inserted and keeps in memory.
 type ownJob struct {
 	due      int64 // by the owner's wall clock, at the latest

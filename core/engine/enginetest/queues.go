@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
@@ -10,7 +11,7 @@ import (
 	"fencepost/core/store"
 )
 
-// queues are those of every process. Schedules are in the first.
+// queues are those of every process. Those of a run of days have all schedules in the first.
 func (w *World) queues() (out []engine.Queue) {
 	for n := range max(w.cfg.queues, 1) {
 		out = append(out, engine.Queue{Name: []string{"q", "q.2", "q.3"}[n], Shards: w.cfg.shards})
@@ -31,16 +32,19 @@ func (w *World) shardIDs() (out []store.ShardID) {
 // place is the queue and the key of the job of that number: each queue has the same keys.
 func (w *World) place(n int) (queue, key string) {
 	all := w.queues()
-	return all[n%len(all)].Name, fmt.Sprint("job", n/len(all))
+	queue, n = all[n%len(all)].Name, n/len(all)
+	if w.cfg.oddKeys && n < len(oddKeys) {
+		return queue, oddKeys[n]
+	}
+	return queue, fmt.Sprint("job", n)
 }
 
-// shardOf is the shard of a job, or of a schedule.
-func (w *World) shardOf(id job.ID) store.ShardID {
+// shardOf is the shard of a client's job.
+func (w *World) shardOf(id job.ID) store.ShardID { return shardIn(w.byID[id].job.Queue, id) }
+
+func shardIn(queue string, id job.ID) store.ShardID {
 	n, _ := id.Shard()
-	if j := w.byID[id]; j != nil {
-		return store.ShardID{Queue: j.job.Queue, Shard: n}
-	}
-	return store.ShardID{Queue: "q", Shard: n}
+	return store.ShardID{Queue: queue, Shard: n}
 }
 
 // queueMutants take shards of one number for one shard.
@@ -57,6 +61,24 @@ var queueMutants = []Mutant{
 				}
 			}}
 		}},
+	{Name: "states of schedules by their keys alone", Rules: []string{"schedule"}, Under: "queues", Plant: byKeys},
+}
+
+// byKeys shows the states of the first queue's schedules for those of all queues with the same keys.
+func byKeys(w *World, s store.Shards, _ *engine.Options) store.Shards {
+	return mistake.Shards{Shards: s, OnRows: func(_ store.ShardID, rows []store.Row) []store.Row {
+		for n, r := range rows {
+			for _, s := range w.schedules {
+				id := job.ScheduleID("q", s.key, w.cfg.shards)
+				_, first := w.store.ShardRows(shardIn("q", id))
+				at := slices.IndexFunc(first, func(f store.Row) bool { return f.Key == scheduleKey(string(id), engine.AtState) })
+				if r.Key == scheduleKey(string(w.scheduleID(s)), engine.AtState) && at >= 0 {
+					rows[n].Body = first[at].Body
+				}
+			}
+		}
+		return rows
+	}}
 }
 
 // oneInbox puts into the inbox of the first queue's shard what is for another queue's.

@@ -21,6 +21,8 @@ type truth struct {
 	told   map[string]*recordedOp
 	bodies map[string][]byte // of jobs, as last written
 	steps  map[string][]appliedStep
+	// followed are the jobs after which another one was to come.
+	followed map[job.ID]bool
 }
 
 type shardTruth struct {
@@ -40,6 +42,9 @@ type jobTruth struct {
 	run      int64
 	ended    time.Time
 	swept    bool
+	sweptAt  time.Time
+	// lives are those before this one, completed how many of them were.
+	lives, completed int
 
 	insertedAt time.Time
 	redriven   int
@@ -47,6 +52,7 @@ type jobTruth struct {
 
 	failure  *failure // after which it waits
 	request  []byte   // for which it was inserted
+	requests map[job.RunID][]byte
 	attempts map[job.RunID]int
 }
 
@@ -60,7 +66,7 @@ func (j *jobTruth) state() job.State {
 func (w *World) replay() *truth {
 	t := &truth{w: w, shards: map[store.ShardID]*shardTruth{}, jobs: map[job.ID]*jobTruth{},
 		claims: map[job.RunID]map[store.ShardID]time.Time{}, nonces: map[string]int{}, told: map[string]*recordedOp{},
-		bodies: map[string][]byte{}, steps: map[string][]appliedStep{}}
+		bodies: map[string][]byte{}, steps: map[string][]appliedStep{}, followed: map[job.ID]bool{}}
 	for _, r := range w.ops {
 		t.told[r.op.To.Nonce] = r
 	}
@@ -144,7 +150,7 @@ func (t *truth) apply(s *shardTruth, c sim.ShardChange) {
 func (t *truth) of(id string) *jobTruth {
 	j := t.jobs[job.ID(id)]
 	if j == nil {
-		j = &jobTruth{attempts: map[job.RunID]int{}}
+		j = &jobTruth{attempts: map[job.RunID]int{}, requests: map[job.RunID][]byte{}}
 		t.jobs[job.ID(id)] = j
 	}
 	return j
@@ -184,7 +190,7 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 			v("attempts", "job %s: claim %d is called attempt %d", row.ID, j.claims, row.Attempt)
 		}
 		j.attempt = row.Attempt
-		j.attempts[id] = row.Attempt
+		j.attempts[id], j.requests[id] = row.Attempt, j.request
 		t.claimedAgain(j, c, row)
 	case store.KindJob:
 		if asked := t.w.byID[job.ID(row.ID)]; asked != nil && !asked.askedFor(row.Body, j.request) {
@@ -200,8 +206,10 @@ func (t *truth) put(s *shardTruth, c sim.ShardChange, row store.Row) {
 		case !there:
 			j.inserted++
 			j.request = row.Body
-			j.insertedAt = c.At
-			if j.inserted > 1 {
+			if j.insertedAt.IsZero() {
+				j.insertedAt = c.At
+			}
+			if j.inserted > 1 && !t.relived(j, c, job.ID(row.ID)) {
 				v("twice", "job %s is inserted again, as %s; it was %v", row.ID, next, j.states)
 			}
 		case j.state() == job.Pending && next == job.Pending:
@@ -261,7 +269,7 @@ func moved(before, row store.Row) bool {
 
 func (t *truth) sweep(s *shardTruth, c sim.ShardChange, k store.Key) {
 	j := t.of(k.ID)
-	j.swept = true
+	j.swept, j.sweptAt, j.request = true, c.At, nil
 	if !j.state().Ended() || c.At.Sub(j.ended) < t.w.cfg.dedupe-t.w.spread() {
 		t.w.violate("sweep", "%s: %s is swept %s after its end, as %s", c.Shard, k.ID, c.At.Sub(j.ended), j.state())
 	}

@@ -143,12 +143,12 @@ func (j *simJob) askedFor(request, first []byte) bool {
 
 // judgeBody checks that a run has the body that was inserted: the first one under its key.
 func (w *World) judgeBody(j *simJob, r *simRun, t *jobTruth) {
-	payload := j.job.Payload
-	if j.other != nil && bytes.Equal(t.request, j.other.Request) {
+	payload, request := j.job.Payload, t.requests[r.run]
+	if j.other != nil && bytes.Equal(request, j.other.Request) {
 		payload = j.other.Payload
 	}
-	if !bytes.Equal(r.request, t.request) || !bytes.Equal(r.payload, payload) {
-		w.violate("body", "job %s was inserted for request %q, and run %s has request %q and payload %q", j.job.ID, t.request, r.run,
+	if !bytes.Equal(r.request, request) || !bytes.Equal(r.payload, payload) {
+		w.violate("body", "job %s was inserted for request %q, and run %s has request %q and payload %q", j.job.ID, request, r.run,
 			r.request, r.payload)
 	}
 }
@@ -192,8 +192,8 @@ var retryMutants = []Mutant{
 			}
 		})(w, s, o)
 	}},
-	{Name: "a clock that stands still in a suspend", Rules: []string{"exclusive"}, Under: "suspend",
-		Plant: standsStill},
+	{Name: "a clock that stops during suspend", Rules: []string{"exclusive"}, Under: "suspend",
+		Plant: stopsInSuspend},
 }
 
-var standsStill = options(func(o *engine.Options) { o.Clock = sim.Monotonic{Clock: o.Clock.(sim.Clock)} })
+var stopsInSuspend = options(func(o *engine.Options) { o.Clock = sim.Monotonic{Clock: o.Clock.(sim.Clock)} })

@@ -20,9 +20,9 @@ import (
 
 // simSchedule is a schedule with what its operators will do, and what they were told.
 type simSchedule struct {
-	key  string
-	defs []schedule.Definition // put in turn
-	plan []simOrder
+	queue, key string
+	defs       []schedule.Definition // put in turn
+	plan       []simOrder
 
 	// Guarded by World.mu.
 	told []simTold
@@ -51,10 +51,11 @@ func (w *World) makeSchedules() {
 		return
 	}
 	r := rand.New(rand.NewPCG(w.cfg.seed, 11))
+	queues := w.queues()
 	for n := range w.cfg.schedules {
-		s := &simSchedule{key: fmt.Sprint("s", n), runs: map[job.ID][]*simRun{}}
+		s := &simSchedule{queue: queues[n%len(queues)].Name, key: fmt.Sprint("s", n/len(queues)), runs: map[job.ID][]*simRun{}}
 		for range 2 {
-			s.defs = append(s.defs, w.drawDefinition(s.key, r))
+			s.defs = append(s.defs, w.drawDefinition(s, r))
 		}
 		if r.IntN(2) == 0 { // the same times, another job
 			s.defs[1].Timing = s.defs[0].Timing
@@ -63,7 +64,7 @@ func (w *World) makeSchedules() {
 			}
 		}
 		order := func(verb engine.Verb, def *schedule.Definition, trigger string) {
-			c := engine.ScheduleCommand{Verb: verb, Queue: "q", Key: s.key, Definition: def, Trigger: trigger}
+			c := engine.ScheduleCommand{Verb: verb, Queue: s.queue, Key: s.key, Definition: def, Trigger: trigger}
 			s.plan = append(s.plan, simOrder{time.Duration(r.Int64N(int64(w.cfg.duration / 5))), c})
 		}
 		order(engine.PutSchedule, &s.defs[0], "")
@@ -87,12 +88,12 @@ func (w *World) makeSchedules() {
 	}
 }
 
-func (w *World) drawDefinition(key string, r *rand.Rand) schedule.Definition {
+func (w *World) drawDefinition(s *simSchedule, r *rand.Rand) schedule.Definition {
 	ttl := w.cfg.ttl
 	whole := func(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) + time.Millisecond }
 	until := simEpoch.Add(whole(w.cfg.duration/2 + time.Duration(r.Int64N(int64(w.cfg.duration)))))
 	every := whole(time.Second + time.Duration(r.Int64N(int64(time.Second))))
-	d := schedule.Definition{Queue: "q", Key: key}
+	d := schedule.Definition{Queue: s.queue, Key: s.key}
 	switch r.IntN(8) {
 	case 0:
 		d.Timing = schedule.Timing{Kind: schedule.Now}
@@ -180,7 +181,7 @@ func (w *World) planner(ctx context.Context, s *simSchedule, r *rand.Rand) {
 
 // order gives a command once, and reports whether the answer is the last word.
 func (w *World) order(ctx context.Context, s *simSchedule, c engine.ScheduleCommand, r *rand.Rand) bool {
-	shard := w.shardOf(job.ScheduleID("q", s.key, w.cfg.shards))
+	shard := shardIn(s.queue, w.scheduleID(s))
 	p := w.near(shard, 8, r)
 	rctx, stop := context.WithTimeout(ctx, w.cfg.ttl/10+time.Duration(r.Int64N(int64(3*w.cfg.ttl))))
 	defer stop()
@@ -207,10 +208,14 @@ func (w *World) order(ctx context.Context, s *simSchedule, c engine.ScheduleComm
 	return told.outcome == store.OK || errors.Is(told.err, engine.ErrUnknownSchedule)
 }
 
-// scheduleOf is the schedule whose occurrence a job stands for.
-func (w *World) scheduleOf(o job.Occurrence) *simSchedule {
+func (w *World) scheduleID(s *simSchedule) job.ID {
+	return job.ScheduleID(s.queue, s.key, w.cfg.shards)
+}
+
+// scheduleOf is the schedule of whose occurrences a job is one.
+func (w *World) scheduleOf(j job.Job) *simSchedule {
 	for _, s := range w.schedules {
-		if s.key == o.Schedule {
+		if s.queue == j.Queue && s.key == j.Occurrence.Schedule {
 			return s
 		}
 	}
@@ -227,7 +232,7 @@ func chanceOf(id job.ID, salt string) uint64 {
 // recur is the handler of the schedules' jobs.
 func (p *process) recur(ctx context.Context, t *worker.Task) (err error) {
 	w, j := p.w, t.Run.Job
-	s := w.scheduleOf(j.Occurrence)
+	s := w.scheduleOf(j)
 	r := &simRun{p: p, run: t.Run.ID, attempt: t.Run.Attempt, begun: time.Now(), valid: t.Valid}
 	w.mu.Lock()
 	if p.crashed {

@@ -83,9 +83,9 @@ func (t *truth) recurrences(s *shardTruth, c sim.ShardChange) {
 		}
 		j, err := job.Decode(bodies[op.Row.ID])
 		if err == nil && !j.Occurrence.IsZero() && j.After == "" {
-			id := string(job.ScheduleID("q", j.Occurrence.Schedule, t.w.cfg.shards))
+			id := string(job.ScheduleID(c.Shard.Queue, j.Occurrence.Schedule, t.w.cfg.shards))
 			inserted[id] = append(inserted[id], j.Occurrence)
-			if j.ID != j.Occurrence.ID("q", t.w.cfg.shards) {
+			if j.ID != j.Occurrence.ID(c.Shard.Queue, t.w.cfg.shards) {
 				t.w.violate("schedule", "job %s of %v", j.ID, j.Occurrence)
 			}
 			if !touched[id] {
@@ -327,7 +327,7 @@ func (s *scheduleStep) judgeFire() {
 
 // existed: the occurrence's job was there before.
 func (s *scheduleStep) existed(o job.Occurrence) bool {
-	_, exists := s.rows[store.Key{Kind: store.KindJob, ID: string(o.ID("q", s.t.w.cfg.shards))}]
+	_, exists := s.rows[store.Key{Kind: store.KindJob, ID: string(o.ID(s.at.Shard.Queue, s.t.w.cfg.shards))}]
 	return exists && !slices.Contains(s.inserted, o)
 }
 
@@ -366,8 +366,8 @@ func (s *scheduleStep) judgeOver() {
 func (w *World) unfinishedSchedules() string {
 	var out []string
 	t := &truth{w: w}
-	for n := range w.cfg.shards {
-		_, list := w.store.ShardRows(store.ShardID{Queue: "q", Shard: n})
+	for _, id := range w.shardIDs() {
+		_, list := w.store.ShardRows(id)
 		rows := map[store.Key]store.Row{}
 		for _, r := range list {
 			rows[r.Key] = r

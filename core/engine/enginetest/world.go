@@ -51,8 +51,9 @@ type Config struct {
 	days  int
 	epoch time.Time
 	zones []string
-	// pauses: shards are paused and resumed.
-	pauses bool
+	// pauses: shards are paused and resumed. wholePauses: queues are, each as a whole; ownPauses:
+	// who does that forgets the shards that are another process's.
+	pauses, wholePauses, ownPauses bool
 	// twist changes the definitions of a run of days as they are put; nobody else knows.
 	twist func(d *schedule.Definition)
 	// deafSink says that it applied effects, and did not.
@@ -62,8 +63,15 @@ type Config struct {
 	tooLong, otherBodies bool
 	// queues is how many there are; 0: one. They have the same shards and the same keys.
 	queues int
-	// storms: jobs are due many at once. unranked: their priorities are lost on the way.
-	storms, unranked bool
+	// oddKeys: keys are hard to tell apart. arrives changes a job on its way to the engine.
+	oddKeys bool
+	arrives func(w *World, j *job.Job)
+	// sequences: jobs are followed by others.
+	sequences bool
+	// again: jobs are forgotten and enqueued again.
+	again bool
+	// storms: jobs are due many at once.
+	storms bool
 	// retires: what jobs that are forgotten have left in the sink is removed.
 	retires bool
 	// stands: one in stillAt runs finds its process standing still before it looks at the clock.
@@ -103,6 +111,7 @@ type World struct {
 	calendar   *calendar // of a run of many days
 	downUntil  time.Time // in an outage no process starts
 	pauses     []simPause
+	halts      []simHalt
 	firstRows  map[string]store.Row // of a mutant
 	owners     map[string]string    // by reign
 	began      map[string]time.Time
@@ -208,6 +217,7 @@ func (w *World) faultPhase() {
 			wg.Go(func() { w.client(ctx, j, r) })
 		}
 		wg.Go(func() { w.operators(ctx, j, rand.New(rand.NewPCG(w.cfg.seed, uint64(100_000+n)))) })
+		wg.Go(func() { w.reuse(ctx, j, rand.New(rand.NewPCG(w.cfg.seed, uint64(600_000+n)))) })
 		wg.Go(func() { w.hurry(ctx, j, rand.New(rand.NewPCG(w.cfg.seed, uint64(300_000+n)))) })
 	}
 	for n, s := range w.schedules {
@@ -215,7 +225,14 @@ func (w *World) faultPhase() {
 	}
 	for n, id := range w.shardIDs() {
 		if w.cfg.pauses {
-			wg.Go(func() { w.pauser(ctx, id, rand.New(rand.NewPCG(w.cfg.seed, uint64(400_000+n)))) })
+			r := rand.New(rand.NewPCG(w.cfg.seed, uint64(400_000+n)))
+			wg.Go(func() { w.pauser(ctx, r, func(on bool) bool { return w.setPaused(ctx, id, on, r) }) })
+		}
+	}
+	for n, q := range w.queues() {
+		if w.cfg.wholePauses {
+			r := rand.New(rand.NewPCG(w.cfg.seed, uint64(500_000+n)))
+			wg.Go(func() { w.pauser(ctx, r, func(on bool) bool { return w.halt(ctx, q, on, r) }) })
 		}
 	}
 	for _, e := range w.cfg.events {
@@ -344,6 +361,7 @@ func (w *World) heal() {
 			if j == nil {
 				return passed >= w.scheduleBound()+w.bound()
 			}
+			j = j.asked()
 			return j.job.Due.IsZero() || j.hastes.ok > j.hastes.duplicates || passed >= w.bound()+w.wrong()
 		})
 		schedules := w.unfinishedSchedules()
