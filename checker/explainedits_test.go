@@ -349,6 +349,7 @@ var namedAlone = map[string]bool{
 	"run-not-ended":     true,                                                      // TestBackoffAndLimits
 	"schedule-set-back": true, "overlap-not-kept": true, "removal-in-memory": true, // TestPolicies
 	"trigger-repeated":       true, // TestTriggers
+	"switch-in-memory":       true, // TestSwitches
 	"failure-policy-ignored": true, // TestSequences
 }
 

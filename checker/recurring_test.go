@@ -114,7 +114,7 @@ func TestPolicies(t *testing.T) {
 		"an occurrence that should wait":          {asks("queue", "once", 5000), StatusFail, "its overlap policy is queue", "overlap-not-kept"},
 		"fires when it was removed":               {does(4100, history.DoRemove, 0), StatusFail, "though it was removed", "removal-in-memory"},
 		"goes back":                               {does(5030, history.DoFire, storyWall(3020)), StatusFail, "goes back from", "schedule-set-back"},
-		"is enabled, and was not disabled":        {does(2022, history.DoEnable, storyWall(2022)), StatusFail, "is enabled and stands at", ""},
+		"is enabled, and was not disabled":        {does(2022, history.DoEnable, storyWall(2022)), StatusFail, "nobody has disabled it", "switch-in-memory"},
 		"an occurrence that is over, and is not":  {does(2022, history.DoOver, storyWall(1020)), StatusFail, "for ended, which is not", ""},
 		"a form that nobody asked for": {both(func(y *recurringStory) {
 			y.form = func(_ int, s *history.Schedule) { s.Form = "a" }

@@ -52,6 +52,8 @@ const (
 	Overlapped = "overlapped" // it fires though the occurrence before has not ended
 	SetBack    = "set-back"   // it goes back to times that were decided
 	Repeated   = "repeated"   // it fires a manual trigger again
+	Resumed    = "resumed"    // it fires though it is disabled
+	Stopped    = "stopped"    // it is enabled though nobody has disabled it
 )
 
 // ScheduleFault is a batch that does to a schedule what it must not.
@@ -209,10 +211,16 @@ func (r *Replay) judgeStep(s *Schedule, w *Write, c *history.Change, list []*his
 		r.badSchedule(s, w, "changes, though it was removed")
 	case s.Put && c.Do == history.DoTrigger: // also while it is disabled
 		r.judgeTrigger(s, w, c, list)
-	case !s.Put, s.Off && c.Do == history.DoDisable, s.Off && c.Do == history.DoFire && !waited(s, list):
+	case s.Put && s.Off && c.Do == history.DoFire && !waited(s, list):
+		s.Wrong = append(s.Wrong, ScheduleFault{Resumed, w, s.by, Occurrence{}})
+		r.badSchedule(s, w, "fires, though it is disabled")
+	case !s.Put, s.Off && c.Do == history.DoDisable:
 		r.badSchedule(s, w, "changes, though it is disabled or was never put")
+	case c.Do == history.DoEnable && !s.Off:
+		s.Wrong = append(s.Wrong, ScheduleFault{Stopped, w, s.by, Occurrence{}})
+		r.badSchedule(s, w, "is enabled, though nobody has disabled it")
 	case c.Do == history.DoEnable:
-		if want := max(s.last, wall); !s.Off || c.LastMS != want {
+		if want := max(s.last, wall); c.LastMS != want {
 			r.badSchedule(s, w, "is enabled and stands at %d, but should at %d", c.LastMS, want)
 		}
 	case c.Do == history.DoRemove:

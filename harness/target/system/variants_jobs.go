@@ -166,6 +166,18 @@ var jobVariants = []System{
 		Red:   &Red{Scenario: "jobs-recurring", Contention: "medium", Properties: []string{"P12"}, Mechanism: "removal-in-memory"},
 	},
 	{
+		Name: "jobs-disabled-returns", Chapter: inJobs,
+		About: "a schedule is disabled in its owner's memory and not in its row: the next owner fires it",
+		Seen:  "a job that is paused in the running scheduler, whose store has it as it was: a restart resumes it",
+		Red:   &Red{Scenario: "jobs-recurring", Contention: "medium", Properties: []string{"P12"}, Mechanism: "switch-in-memory"},
+	},
+	{
+		Name: "jobs-enable-forgotten", Chapter: inJobs,
+		About: "a schedule that was disabled is enabled in its owner's memory, and its row still says that it is not: the next owner does not fire it",
+		Seen:  "a job that is resumed by hand, and paused again by the configuration that a restart reads",
+		Red:   &Red{Scenario: "jobs-recurring", Contention: "medium", Properties: []string{"P12"}, Mechanism: "switch-in-memory"},
+	},
+	{
 		Name: "jobs-overlap-in-memory", Chapter: inJobs,
 		About: "which occurrence of a schedule has not ended is known to its owner only: after a takeover the next one begins beside it",
 		Seen:  "`ConcurrencyPolicy: Forbid` by a flag in the process; a restart runs two at once",

@@ -47,8 +47,8 @@ var exercised = map[string][]exercise{
 	"`engine.ScheduleCommand`, verbs": {
 		{what: "Verb PutSchedule", by: "jobs-recurring jobs-leader-crash", event: "schedule put", judged: "P12", mutant: "jobs-mark-first"},
 		{what: "Verb RemoveSchedule", by: "jobs-recurring", event: "schedule remove", judged: "P12", mutant: "jobs-removed-returns"},
-		{what: "Verb EnableSchedule", by: "jobs-recurring", event: "schedule enable", judged: "P12", why: "no mutant yet; the checker's tests refuse the history of a mistake in it"},
-		{what: "Verb DisableSchedule", by: "jobs-recurring jobs-outage", event: "schedule disable", judged: "P12", why: "no mutant yet; the checker's tests refuse the history of a mistake in it"},
+		{what: "Verb EnableSchedule", by: "jobs-recurring", event: "schedule enable", judged: "P12", mutant: "jobs-enable-forgotten"},
+		{what: "Verb DisableSchedule", by: "jobs-recurring jobs-outage", event: "schedule disable", judged: "P12", mutant: "jobs-disabled-returns"},
 		{what: "Verb TriggerSchedule", by: "jobs-recurring", event: "schedule trigger", judged: "P12", mutant: "jobs-trigger-again"},
 	},
 	"`engine.Retention`": {

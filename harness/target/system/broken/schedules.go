@@ -3,6 +3,7 @@ package broken
 import (
 	"encoding/json"
 	"slices"
+	"sync"
 	"time"
 
 	"fencepost/core/engine"
@@ -17,6 +18,8 @@ import (
 func init() {
 	plant("jobs-cron-by-clock", byClock)
 	plant("jobs-removed-returns", only(workload.Hooks{Shards: removedReturns}))
+	plant("jobs-disabled-returns", only(workload.Hooks{Shards: disabledReturns}))
+	plant("jobs-enable-forgotten", only(workload.Hooks{Shards: enableForgotten}))
 	plant("jobs-overlap-in-memory", only(workload.Hooks{Shards: overlapInMemory}))
 	plant("jobs-trigger-again", only(workload.Hooks{Shards: triggerAgain}))
 	plant("jobs-failure-ignored", only(workload.Hooks{Submit: failureIgnored}))
@@ -54,6 +57,39 @@ func byClock() workload.Hooks {
 func removedReturns(_ workload.Config, _ *cassandra.DB, inner store.Shards) store.Shards {
 	return mistake.Without(inner, func(_ store.Batch, op store.Op) bool {
 		return op.Kind == store.Delete && op.Row.Kind == store.KindSchedule
+	})
+}
+
+// written changes the states of schedules as they are written, and not in their owner's memory.
+func written(inner store.Shards, change func(id string, st *schedule.State)) store.Shards {
+	return mistake.Shards{Shards: inner, OnCommit: func(c mistake.Copy) (store.CommitResult, error) {
+		c.Each(func(op *store.Op) {
+			var st schedule.State
+			if op.Kind != store.Put || op.Row.Kind != store.KindSchedule || op.Row.At != engine.AtState || json.Unmarshal(op.Row.Body, &st) != nil {
+				return
+			}
+			change(op.Row.ID, &st)
+			op.Row.Body, _ = json.Marshal(st) // of what was decoded
+		})
+		return c.Send()
+	}}
+}
+
+// disabledReturns disables schedules in their owner's memory and not in their rows.
+func disabledReturns(_ workload.Config, _ *cassandra.DB, inner store.Shards) store.Shards {
+	return written(inner, func(_ string, st *schedule.State) { st.Disabled = false })
+}
+
+// enableForgotten enables schedules in their owner's memory: the rows of those that it has ever
+// disabled say so for ever.
+func enableForgotten(_ workload.Config, _ *cassandra.DB, inner store.Shards) store.Shards {
+	var mu sync.Mutex
+	disabled := map[string]bool{}
+	return written(inner, func(id string, st *schedule.State) {
+		mu.Lock()
+		defer mu.Unlock()
+		disabled[id] = disabled[id] || st.Disabled
+		st.Disabled = disabled[id]
 	})
 }
 
