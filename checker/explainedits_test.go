@@ -350,6 +350,8 @@ var namedAlone = map[string]bool{
 	"schedule-set-back": true, "overlap-not-kept": true, "removal-in-memory": true, // TestPolicies
 	"trigger-repeated":       true, // TestTriggers
 	"switch-in-memory":       true, // TestSwitches
+	"once-fires-again":       true, // TestOnce
+	"bounds-ignored":         true, // TestBounds
 	"failure-policy-ignored": true, // TestSequences
 }
 

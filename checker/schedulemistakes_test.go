@@ -25,7 +25,8 @@ func TestScheduleMistakesAreNamed(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
 	for name, schedules := range map[string][]workload.Recurring{"jobs-removed-returns": everySchedule(), "jobs-trigger-again": everySchedule(),
-		"jobs-failure-ignored": everySchedule(), "jobs-disabled-returns": switched()} {
+		"jobs-failure-ignored": everySchedule(), "jobs-disabled-returns": switched(),
+		"jobs-once-again": instants(), "jobs-bounds-ignored": instants()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v, err := system.Find("broken/" + name)

@@ -178,6 +178,19 @@ var jobVariants = []System{
 		Red:   &Red{Scenario: "jobs-recurring", Contention: "medium", Properties: []string{"P12"}, Mechanism: "switch-in-memory"},
 	},
 	{
+		Name: "jobs-once-again", Chapter: inJobs,
+		About: "that a schedule of kind now or at has fired is known to its owner only: the next one fires it again, over the job that it has had",
+		Note:  "the keys of the job's effects hide it",
+		Seen:  "tasks that are \"run once\" by a flag in the process: each start of the scheduler runs them again",
+		Red:   &Red{Scenario: "jobs-once", Contention: "medium", Properties: []string{"P12"}, Mechanism: "once-fires-again"},
+	},
+	{
+		Name: "jobs-bounds-ignored", Chapter: inJobs,
+		About: "an owner that takes a shard over does not read when its schedules begin and end: they fire before, and for ever",
+		Seen:  "`start_date` and `end_date` that the running scheduler knows, and its store has no column for",
+		Red:   &Red{Scenario: "jobs-once", Contention: "medium", Properties: []string{"P12"}, Mechanism: "bounds-ignored"},
+	},
+	{
 		Name: "jobs-overlap-in-memory", Chapter: inJobs,
 		About: "which occurrence of a schedule has not ended is known to its owner only: after a takeover the next one begins beside it",
 		Seen:  "`ConcurrencyPolicy: Forbid` by a flag in the process; a restart runs two at once",
