@@ -349,6 +349,9 @@ var namedAlone = map[string]bool{
 	"run-not-ended": true, "backoff-exceeded": true, "delay-of-another-attempt": true, "jitter-ignored": true, // TestBackoffAndLimits
 	"schedule-set-back": true, "overlap-not-kept": true, "removal-in-memory": true, // TestPolicies
 	"trigger-repeated":       true, // TestTriggers
+	"switch-in-memory":       true, // TestSwitches
+	"once-fires-again":       true, // TestOnce
+	"bounds-ignored":         true, // TestBounds
 	"failure-policy-ignored": true, // TestSequences
 	"cut-run-repeated":       true, // TestFoundInJobs of package broken, TestRescues
 }

@@ -1,10 +1,12 @@
 package checker
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"fencepost/core/schedule"
 	"fencepost/core/store"
 	"fencepost/harness/target/simrun"
 	"fencepost/harness/target/system"
@@ -18,11 +20,13 @@ import (
 // clocks are right, so that jobs-cron-by-clock, which goes back with its owner's clock, shows nothing
 // of itself: it only passes over times, as jobs-counts-from-start does.
 // jobs-overlap-in-memory forgets what waits too, which such a run cannot tell from times that are
-// counted anew.
+// counted anew; and of jobs-enable-forgotten only times show that nobody fires.
 func TestScheduleMistakesAreNamed(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
-	for _, name := range []string{"jobs-removed-returns", "jobs-trigger-again", "jobs-failure-ignored"} {
+	for name, schedules := range map[string][]workload.Recurring{"jobs-removed-returns": everySchedule(), "jobs-trigger-again": everySchedule(),
+		"jobs-failure-ignored": everySchedule(), "jobs-disabled-returns": switched(),
+		"jobs-once-again": instants(), "jobs-bounds-ignored": instants()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v, err := system.Find("broken/" + name)
@@ -32,7 +36,7 @@ func TestScheduleMistakesAreNamed(t *testing.T) {
 			var n tally
 			for seed := uint64(0); seed < 12 && n.red < 3 && n.alone == 0; seed++ {
 				c := simrun.DrawJobs(seed)
-				c.Sequence, c.Recurring = 1, everySchedule()
+				c.Sequence, c.Recurring = 1, schedules
 				c.PlantJobs = func(shards store.Shards, _ time.Duration) (store.Shards, workload.Hooks) {
 					hooks, err := broken.Worker(name)
 					if err != nil {
@@ -54,4 +58,13 @@ func TestScheduleMistakesAreNamed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// switched are schedules that are disabled and enabled, by each worker some.
+func switched() (out []workload.Recurring) {
+	for n := range 6 {
+		out = append(out, workload.Recurring{Key: fmt.Sprint("d", n), Kind: schedule.FixedRate, Every: time.Second, Overlap: schedule.OverlapAllow,
+			Misfire: schedule.MisfireSkip, Grace: time.Second, Upset: workload.UpsetDisable, Pace: 2500 * time.Millisecond})
+	}
+	return out
 }

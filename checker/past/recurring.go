@@ -10,6 +10,8 @@ import (
 
 // Kinds and policies of schedules, as the history names them.
 const (
+	kindNow   = "now"
+	kindAt    = "at"
 	kindCron  = "cron"
 	kindRate  = "fixed_rate"
 	kindDelay = "fixed_delay"
@@ -39,7 +41,7 @@ func patience(f *history.Schedule) int64 {
 
 // sameTiming says whether two forms have the same nominal times.
 func sameTiming(f, g *history.Schedule) bool {
-	return kindOf(f) == kindOf(g) && f.EveryMS == g.EveryMS && f.Cron == g.Cron && f.Zone == g.Zone
+	return kindOf(f) == kindOf(g) && f.AtMS == g.AtMS && f.UntilMS == g.UntilMS && f.EveryMS == g.EveryMS && f.Cron == g.Cron && f.Zone == g.Zone
 }
 
 // agree says whether two forms can be the same one, and fills in what the first does not say.
@@ -59,6 +61,8 @@ func agree(f, g *history.Schedule) bool {
 	text(&f.Overlap, g.Overlap)
 	text(&f.Misfire, g.Misfire)
 	text(&f.Form, g.Form)
+	number(&f.AtMS, g.AtMS)
+	number(&f.UntilMS, g.UntilMS)
 	number(&f.EveryMS, g.EveryMS)
 	number(&f.WindowMS, g.WindowMS)
 	number(&f.GraceMS, g.GraceMS)
@@ -94,14 +98,22 @@ func (s *Schedule) exclusive() bool { return overlapOf(s.spec) != overlapAllow }
 // each calls yield with the schedule's nominal times after an instant, up to another, while
 // yield wants more; busy says whether an occurrence of it has not ended.
 func (s *Schedule) each(after, upTo int64, busy bool, yield func(t int64) bool) {
+	if s.spec.UntilMS != 0 {
+		upTo = min(upTo, s.spec.UntilMS-1)
+	}
+	first := cmp.Or(s.spec.AtMS, s.created)
 	switch kindOf(s.spec) {
+	case kindNow, kindAt:
+		if first > after && first <= upTo {
+			yield(first)
+		}
 	case kindCron:
 		if c := s.cronOf(s.spec); c != nil {
 			c.each(after, upTo, yield)
 		}
 	case kindDelay:
-		t := s.created
-		if s.last >= s.created {
+		t := max(first, s.created)
+		if s.last >= t {
 			t = max(s.ended, s.last) + s.spec.EveryMS
 		}
 		if !busy && t > after && t <= upTo {
@@ -111,7 +123,7 @@ func (s *Schedule) each(after, upTo int64, busy bool, yield func(t int64) bool) 
 		if s.spec.EveryMS <= 0 {
 			return
 		}
-		t := s.created
+		t := first
 		if after >= t {
 			t += ((after-t)/s.spec.EveryMS + 1) * s.spec.EveryMS
 		}

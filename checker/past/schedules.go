@@ -52,6 +52,10 @@ const (
 	Overlapped = "overlapped" // it fires though the occurrence before has not ended
 	SetBack    = "set-back"   // it goes back to times that were decided
 	Repeated   = "repeated"   // it fires a manual trigger again
+	Resumed    = "resumed"    // it fires though it is disabled
+	Stopped    = "stopped"    // it is enabled though nobody has disabled it
+	Again      = "again"      // it fires once, and does so again
+	Outside    = "outside"    // it fires before it begins, or after its end
 )
 
 // ScheduleFault is a batch that does to a schedule what it must not.
@@ -209,10 +213,16 @@ func (r *Replay) judgeStep(s *Schedule, w *Write, c *history.Change, list []*his
 		r.badSchedule(s, w, "changes, though it was removed")
 	case s.Put && c.Do == history.DoTrigger: // also while it is disabled
 		r.judgeTrigger(s, w, c, list)
-	case !s.Put, s.Off && c.Do == history.DoDisable, s.Off && c.Do == history.DoFire && !waited(s, list):
+	case s.Put && s.Off && c.Do == history.DoFire && !waited(s, list):
+		s.Wrong = append(s.Wrong, ScheduleFault{Resumed, w, s.by, Occurrence{}})
+		r.badSchedule(s, w, "fires, though it is disabled")
+	case !s.Put, s.Off && c.Do == history.DoDisable:
 		r.badSchedule(s, w, "changes, though it is disabled or was never put")
+	case c.Do == history.DoEnable && !s.Off:
+		s.Wrong = append(s.Wrong, ScheduleFault{Stopped, w, s.by, Occurrence{}})
+		r.badSchedule(s, w, "is enabled, though nobody has disabled it")
 	case c.Do == history.DoEnable:
-		if want := max(s.last, wall); !s.Off || c.LastMS != want {
+		if want := max(s.last, wall); c.LastMS != want {
 			r.badSchedule(s, w, "is enabled and stands at %d, but should at %d", c.LastMS, want)
 		}
 	case c.Do == history.DoRemove:
@@ -245,15 +255,15 @@ func (r *Replay) judgePut(s *Schedule, w *Write, c *history.Change) {
 	case !asked:
 		r.badSchedule(s, w, "is put in a form that nobody asked for")
 	case form == nil: // P12 says so
-	case !s.Put && c.LastMS+1 != wall:
-		r.badSchedule(s, w, "begins at %d, but was put at %d", c.LastMS+1, wall)
+	case !s.Put && c.LastMS+1 != beginOf(form, wall):
+		r.badSchedule(s, w, "begins at %d, but was put at %d, to begin at %d", c.LastMS+1, wall, beginOf(form, wall))
 	case !s.Put:
 	case same(form, s.spec):
 		r.badSchedule(s, w, "is put, though it is there as it was asked for")
 	case sameTiming(s.spec, form) && c.LastMS != s.last:
 		r.badSchedule(s, w, "keeps its timing and stands at %d, but stood at %d", c.LastMS, s.last)
-	case !sameTiming(s.spec, form) && c.LastMS != max(s.last, wall-1):
-		r.badSchedule(s, w, "begins again at %d, but should at %d", c.LastMS+1, max(s.last, wall-1)+1)
+	case !sameTiming(s.spec, form) && c.LastMS != max(s.last, beginOf(form, wall)-1):
+		r.badSchedule(s, w, "begins again at %d, but should at %d", c.LastMS+1, max(s.last, beginOf(form, wall)-1)+1)
 	default:
 		r.judgeUntil(s, wall)
 	}
@@ -282,6 +292,7 @@ func (r *Replay) judgeFire(s *Schedule, w *Write, c *history.Change, list []*his
 	d := s.decide(wall, c.LastMS, of)
 	said := int64(len(list)-queued) + c.Missed + c.Skipped + int64(c.Waiting-(len(s.Queue)-queued)) + d.void
 	switch {
+	case r.judgeOutside(s, w, of):
 	case c.LastMS > wall:
 		r.badSchedule(s, w, "fires up to %d, %d ms early by its owner's own clock", c.LastMS, c.LastMS-wall)
 	case c.LastMS < s.last:

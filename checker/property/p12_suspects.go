@@ -19,7 +19,8 @@ func (x *Inquiry) schedulesInOrder() []*past.Schedule {
 // scheduleFaults: schedules that come back, overlap or go back.
 func (x *Inquiry) scheduleFaults() {
 	id := map[string]string{past.Returned: "removal-in-memory", past.Overlapped: "overlap-not-kept", past.SetBack: "schedule-set-back",
-		past.Repeated: "trigger-repeated"}
+		past.Repeated: "trigger-repeated", past.Resumed: "switch-in-memory", past.Stopped: "switch-in-memory",
+		past.Again: "once-fires-again", past.Outside: "bounds-ignored"}
 	says := map[string]func(s *past.Schedule, f past.ScheduleFault) string{
 		past.Returned: func(s *past.Schedule, _ past.ScheduleFault) string {
 			return "schedule " + s.Key + " fires, though it was removed"
@@ -32,6 +33,18 @@ func (x *Inquiry) scheduleFaults() {
 		},
 		past.Repeated: func(s *past.Schedule, f past.ScheduleFault) string {
 			return fmt.Sprintf("schedule %s fires its trigger %s again", s.Key, f.Of.Trigger)
+		},
+		past.Resumed: func(s *past.Schedule, _ past.ScheduleFault) string {
+			return "schedule " + s.Key + " fires, though it is disabled"
+		},
+		past.Stopped: func(s *past.Schedule, _ past.ScheduleFault) string {
+			return "schedule " + s.Key + " is enabled, though it was not disabled"
+		},
+		past.Again: func(s *past.Schedule, f past.ScheduleFault) string {
+			return fmt.Sprintf("schedule %s, which has one nominal time, fires it again: %s", s.Key, f.Of)
+		},
+		past.Outside: func(s *past.Schedule, f past.ScheduleFault) string {
+			return fmt.Sprintf("schedule %s fires at %s, before it begins or after its end", s.Key, f.Of)
 		},
 	}
 	for _, s := range x.schedulesInOrder() {

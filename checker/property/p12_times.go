@@ -38,6 +38,10 @@ func init() {
 			{id: "schedule-set-back", Statement: "the next time of a schedule is counted from what its owner's clock shows, not from the " +
 				"last one: when that clock is behind, times come again"},
 			{id: "removal-in-memory", Statement: "a schedule that was removed comes back with another owner: only one knew of its removal"},
+			{id: "switch-in-memory", Statement: "a schedule that was disabled fires, or one that was enabled stands still, with another owner: " +
+				"only one knew of it"},
+			{id: "once-fires-again", Statement: "a schedule that fires once does so again: nothing durable says that it has"},
+			{id: "bounds-ignored", Statement: "a schedule fires before the instant at which it begins, or after the one at which it ends"},
 			{id: "overlap-not-kept", Statement: "an occurrence of a schedule begins before the one before it has ended, though its schedule forbids that"},
 			{id: "trigger-repeated", Statement: "a manual trigger of a schedule fires by a name that has had its job: nothing durable says that it has"},
 			{id: "backoff-ignored", Statement: "a job whose run failed is tried again before its backoff is over"},

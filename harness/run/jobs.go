@@ -34,7 +34,7 @@ func (r *runner) jobs() *workload.Jobs {
 		schedules = append(schedules, s.Of())
 	}
 	return &workload.Jobs{
-		Schedules: schedules, Dedupe: j.Dedupe.D(),
+		Schedules: schedules, Begin: time.Now().UnixMilli(), Dedupe: j.Dedupe.D(),
 		Queue: r.plan.Queue, Shards: w.Shards(), Workers: w.Workers, Rate: j.Rate / float64(w.Workers),
 		Steps: j.Steps, Length: j.Length.D(), Flaky: j.Flaky, Poison: j.Poison, Ahead: j.Ahead.D(), Storm: j.Storm.D(), Every: j.Every.D(),
 		Window: j.Window.D(), Sequence: j.Sequence,

@@ -3,6 +3,9 @@ package scenario
 import (
 	"fmt"
 	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"fencepost/core/job"
 	"fencepost/core/schedule"
@@ -10,11 +13,13 @@ import (
 	"fencepost/internal/choice"
 )
 
-// Recurring is a recurring schedule of a job workload. What is not given has the scheduler's
+// Recurring is a schedule, recurring or not, of a job workload. What is not given has the scheduler's
 // default.
 type Recurring struct {
 	Key     string   `yaml:"key"`               // its name, unique in the list
-	Kind    string   `yaml:"kind"`              // cron, fixed_rate or fixed_delay
+	Kind    string   `yaml:"kind"`              // now, at, cron, fixed_rate or fixed_delay
+	At      Instant  `yaml:"at,omitempty"`      // when it fires, or from when on; from the begin of the run, negative: before that
+	Until   Instant  `yaml:"until,omitempty"`   // until when it fires, counted likewise
 	Every   Duration `yaml:"every,omitempty"`   // the distance of a rate or delay
 	Cron    string   `yaml:"cron,omitempty"`    // the expression
 	Zone    string   `yaml:"zone,omitempty"`    // and its time zone; default UTC
@@ -27,10 +32,26 @@ type Recurring struct {
 	Pace    Duration `yaml:"pace,omitempty"`    // so often; default 4s
 }
 
+// Instant is one of a run, written as its distance from the run's begin: "6s", or "-6s" of one before.
+type Instant time.Duration
+
+// UnmarshalYAML reads an instant.
+func (i *Instant) UnmarshalYAML(n *yaml.Node) error {
+	v, err := time.ParseDuration(n.Value)
+	if err != nil {
+		return lineErr(n, "%q is not an instant of the run (such as 6s, or -6s before it)", n.Value)
+	}
+	*i = Instant(v)
+	return nil
+}
+
+// MarshalYAML writes it as it is read.
+func (i Instant) MarshalYAML() (any, error) { return time.Duration(i).String(), nil }
+
 // Of is the schedule as a worker has it.
 func (r Recurring) Of() workload.Recurring {
 	return workload.Recurring{
-		Key: r.Key, Kind: schedule.Kind(r.Kind), Every: r.Every.D(), Cron: r.Cron, Zone: r.Zone, Overlap: schedule.Overlap(r.Overlap),
+		Key: r.Key, Kind: schedule.Kind(r.Kind), At: time.Duration(r.At), Until: time.Duration(r.Until), Every: r.Every.D(), Cron: r.Cron, Zone: r.Zone, Overlap: schedule.Overlap(r.Overlap),
 		Misfire: schedule.Misfire(r.Misfire), Grace: r.Grace.D(), Window: r.Window.D(), Length: r.Length.D(),
 		Upset: workload.Upset(r.Upset), Pace: r.Pace.D(),
 	}
@@ -43,8 +64,8 @@ func upsets() (names []string) {
 	return names
 }
 
-// recurringKinds are those that fire again and again.
-var recurringKinds = []string{string(schedule.Cron), string(schedule.FixedRate), string(schedule.FixedDelay)}
+// scheduleKinds are all.
+var scheduleKinds = []string{string(schedule.Now), string(schedule.At), string(schedule.Cron), string(schedule.FixedRate), string(schedule.FixedDelay)}
 
 // checkSchedules checks the list of schedules.
 func (j *Jobs) checkSchedules() error {
@@ -62,8 +83,8 @@ func (r Recurring) check(seen map[string]bool) error {
 	switch {
 	case seen[r.Key]:
 		return fmt.Errorf("there are two of that key")
-	case !slices.Contains(recurringKinds, r.Kind):
-		return choice.Unknown("kind", r.Kind, recurringKinds...)
+	case !slices.Contains(scheduleKinds, r.Kind):
+		return choice.Unknown("kind", r.Kind, scheduleKinds...)
 	case r.Upset != "" && !slices.Contains(workload.Upsets, workload.Upset(r.Upset)):
 		return choice.Unknown("upset", r.Upset, upsets()...)
 	case r.Upset == "" && r.Pace != 0:
@@ -71,6 +92,6 @@ func (r Recurring) check(seen map[string]bool) error {
 	case r.Length < 0:
 		return fmt.Errorf("length %s is negative", r.Length.D())
 	}
-	_, err := schedule.New(r.Of().Definition("q", job.Job{Kind: workload.JobKind}), 1)
+	_, err := schedule.New(r.Of().Definition("q", job.Job{Kind: workload.JobKind}, time.Now().Truncate(time.Millisecond)), 1)
 	return err
 }

@@ -83,9 +83,14 @@ type Schedule struct {
 	Shard string `json:"shard" is:"name"`
 	// what is asked for
 	Do string `json:"do" of:"put disable enable remove trigger"`
-	// how it finds its nominal times: by a cron expression, at a distance from each other from
-	// the instant of the put on, or at one from the end of the occurrence before
-	Kind string `json:"kind,omitempty" of:"cron fixed_rate fixed_delay"`
+	// how it finds its nominal times: once, when it is put or at an instant; by a cron expression, at
+	// a distance from each other, or at one from the end of the occurrence before
+	Kind string `json:"kind,omitempty" of:"now at cron fixed_rate fixed_delay"`
+	// the instant of kind at, the first time of a rate or delay (without one: the instant of the put),
+	// or from when on a cron expression fires
+	AtMS int64 `json:"at_ms,omitempty" is:"date"`
+	// before when it fires for the last time
+	UntilMS int64 `json:"until_ms,omitempty" is:"date"`
 	// the cron expression
 	Cron string `json:"cron,omitempty" is:"name"`
 	// the IANA name of its time zone

@@ -245,7 +245,7 @@ var objects = compile(
 	&object{of: Order{}, name: "order", means: "what a customer asks for"},
 	&object{of: Schedule{}, name: "schedule", means: "what is asked for of a recurring schedule",
 		by: "do", kinds: []objectKind{
-			{"put", "queue shard job [kind cron zone overlap misfire grace_ms form every_ms window_ms]"},
+			{"put", "queue shard job [kind at_ms until_ms cron zone overlap misfire grace_ms form every_ms window_ms]"},
 			{"disable enable remove", "queue shard"},
 			{"trigger", "queue shard trigger"},
 		}},

@@ -78,7 +78,7 @@ func (r *run) dedupe() time.Duration {
 // workJobs is what a life does that runs jobs.
 func (r *run) workJobs(ctx context.Context, l *life, cfg workload.Config, effects *network, log *slog.Logger) {
 	cfg.Jobs = &workload.Jobs{Queue: r.queues()[0], Queues: r.queues(), Shards: r.Shards, Workers: r.Workers, Rate: 0.7, Steps: 2, Length: r.TTL / 8,
-		Flaky: 0.2, Poison: 0.05, MaxAttempts: 3, RetryBase: r.TTL / 8, Slots: cmp.Or(r.Slots, 4), Storm: r.Storm, Schedules: r.Recurring,
+		Flaky: 0.2, Poison: 0.05, MaxAttempts: 3, RetryBase: r.TTL / 8, Slots: cmp.Or(r.Slots, 4), Storm: r.Storm, Schedules: r.Recurring, Begin: r.begun.UnixMilli(),
 		Commands: r.Commands, Mixture: r.Mixture, Sequence: r.Sequence}
 	if r.Storm == 0 {
 		cfg.Jobs.Ahead = r.TTL

@@ -187,6 +187,31 @@ var jobVariants = []System{
 		Red:   &Red{Scenario: "jobs-recurring", Contention: "medium", Properties: []string{"P12"}, Mechanism: "removal-in-memory"},
 	},
 	{
+		Name: "jobs-disabled-returns", Chapter: inJobs,
+		About: "a schedule is disabled in its owner's memory and not in its row: the next owner fires it",
+		Seen:  "a job that is paused in the running scheduler, whose store has it as it was: a restart resumes it",
+		Red:   &Red{Scenario: "jobs-recurring", Contention: "medium", Properties: []string{"P12"}, Mechanism: "switch-in-memory"},
+	},
+	{
+		Name: "jobs-enable-forgotten", Chapter: inJobs,
+		About: "a schedule that was disabled is enabled in its owner's memory, and its row still says that it is not: the next owner does not fire it",
+		Seen:  "a job that is resumed by hand, and paused again by the configuration that a restart reads",
+		Red:   &Red{Scenario: "jobs-recurring", Contention: "medium", Properties: []string{"P12"}, Mechanism: "switch-in-memory"},
+	},
+	{
+		Name: "jobs-once-again", Chapter: inJobs,
+		About: "that a schedule of kind now or at has fired is known to its owner only: the next one fires it again, over the job that it has had",
+		Note:  "the keys of the job's effects hide it",
+		Seen:  "tasks that are \"run once\" by a flag in the process: each start of the scheduler runs them again",
+		Red:   &Red{Scenario: "jobs-once", Contention: "medium", Properties: []string{"P12"}, Mechanism: "once-fires-again"},
+	},
+	{
+		Name: "jobs-bounds-ignored", Chapter: inJobs,
+		About: "an owner that takes a shard over does not read when its schedules begin and end: they fire before, and for ever",
+		Seen:  "`start_date` and `end_date` that the running scheduler knows, and its store has no column for",
+		Red:   &Red{Scenario: "jobs-once", Contention: "medium", Properties: []string{"P12"}, Mechanism: "bounds-ignored"},
+	},
+	{
 		Name: "jobs-overlap-in-memory", Chapter: inJobs,
 		About: "which occurrence of a schedule has not ended is known to its owner only: after a takeover the next one begins beside it",
 		Seen:  "`ConcurrencyPolicy: Forbid` by a flag in the process; a restart runs two at once",

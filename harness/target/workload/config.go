@@ -93,8 +93,10 @@ type Jobs struct {
 	// Window is how late one of them may be and still fires.
 	Every  time.Duration `json:"every_ns,omitempty"`
 	Window time.Duration `json:"window_ns,omitempty"`
-	// Schedules are recurring schedules beside those.
+	// Schedules are schedules beside those, and Begin is what their instants are counted from, in ms
+	// since 1970: the same for every worker.
 	Schedules []Recurring `json:"schedules,omitempty"`
+	Begin     int64       `json:"begin_ms,omitempty"`
 	// Orders: the jobs are those of a shop, and Steps, Length, Flaky and Poison mean nothing.
 	Orders *Orders `json:"orders,omitempty"`
 	// Mixture is which parts of the jobs are different; nil: none.

@@ -23,6 +23,8 @@ import (
 type Recurring struct {
 	Key     string           `json:"key"`
 	Kind    schedule.Kind    `json:"kind"`
+	At      time.Duration    `json:"at_ns,omitempty"`    // instants, from the begin of the run on; 0: none
+	Until   time.Duration    `json:"until_ns,omitempty"` // negative: before it
 	Every   time.Duration    `json:"every_ns,omitempty"`
 	Cron    string           `json:"cron,omitempty"`
 	Zone    string           `json:"zone,omitempty"`
@@ -57,19 +59,31 @@ const (
 	otherEvery = time.Second
 )
 
-// Definition is what is put, for a job.
-func (r Recurring) Definition(queue string, first job.Job) schedule.Definition {
+// Definition is what is put, for a job, in a run that began at an instant.
+func (r Recurring) Definition(queue string, first job.Job, begin time.Time) schedule.Definition {
+	instant := func(d time.Duration) (t time.Time) {
+		if d != 0 {
+			t = begin.Add(d)
+		}
+		return t
+	}
 	return schedule.Definition{
-		Queue: queue, Key: r.Key, Timing: schedule.Timing{Kind: r.Kind, Every: r.Every, Cron: r.Cron, Zone: r.Zone},
+		Queue: queue, Key: r.Key,
+		Timing:  schedule.Timing{Kind: r.Kind, At: instant(r.At), Until: instant(r.Until), Every: r.Every, Cron: r.Cron, Zone: r.Zone},
 		Misfire: r.Misfire, Window: r.Window, Grace: r.Grace, Overlap: r.Overlap, Job: first,
 	}
 }
 
-// changed is the definition with another timing.
+// changed is the definition with another timing; of kind now, which has none, with another grace.
 func changed(d schedule.Definition) schedule.Definition {
-	if d.Kind == schedule.Cron {
+	switch d.Kind {
+	case schedule.Now:
+		d.Grace += schedule.DefaultGrace
+	case schedule.At:
+		d.At = d.At.Add(otherEvery)
+	case schedule.Cron:
 		d.Cron = otherCron
-	} else {
+	default:
 		d.Every += otherEvery
 	}
 	return d
@@ -126,7 +140,7 @@ func (j *Jobs) definitions() (all []schedule.Definition, upset []Recurring) {
 			if length == 0 {
 				length = j.Length
 			}
-			all, upset = append(all, r.Definition(queue, j.occurrence(length))), append(upset, r)
+			all, upset = append(all, r.Definition(queue, j.occurrence(length), time.UnixMilli(j.Begin))), append(upset, r)
 		}
 	}
 	return all, upset
@@ -253,11 +267,20 @@ func (j *Jobs) asked(o order) *history.Schedule {
 	d = d.WithDefaults()
 	s.Kind, s.Cron, s.Zone, s.Overlap, s.Misfire = string(d.Kind), d.Cron, d.Zone, string(d.Overlap), string(d.Misfire)
 	s.EveryMS, s.WindowMS, s.GraceMS = d.Every.Milliseconds(), d.Window.Milliseconds(), d.Grace.Milliseconds()
+	s.AtMS, s.UntilMS = instantOf(d.At), instantOf(d.Until)
 	body, _ := d.Encode() // of plain fields
 	s.Form = formOf(string(body))
 	spec := specOf(d.Job, s.Shard, d.Queue)
 	s.Job = &spec
 	return s
+}
+
+// instantOf is an instant in ms since 1970; 0: none.
+func instantOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
 }
 
 // formOf is a digest of a definition as its row has it.
