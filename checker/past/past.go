@@ -90,6 +90,7 @@ type Row struct {
 	CAS      []*CAS
 	Reads    []Read
 	Calls    []*Op // lock
+	Extends  []*Op // extend
 	Marks    []*history.Event
 	Versions []*Version
 	byKey    map[versionKey]*Version
@@ -279,6 +280,9 @@ func (a *Past) sort(o *Op) {
 	case history.OpLock:
 		l := a.row(e.Key)
 		l.Calls = append(l.Calls, o)
+	case history.OpExtend:
+		l := a.row(e.Key)
+		l.Extends = append(l.Extends, o)
 	case history.OpEnqueue:
 		if e.Job() != nil {
 			a.Jobs.call(o)

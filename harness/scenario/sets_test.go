@@ -175,6 +175,8 @@ func TestLockLoadsAreChecked(t *testing.T) {
 		"at_once: 21":                     "at_once 21: 1 to 20",
 		"impatient: 0.7, try: 0.4":        "together at most 1",
 		"try: -0.1":                       "parts of the acquires",
+		"renew: 0.5":                      "",
+		"renew: 1.1":                      "renew 1.1: a part of the holds",
 		"look_delay: 1s":                  "look_delay 1s: a look is given up after a sixth of the ttl, 1s",
 		"look_delay: 600ms, ttl_from: 3s": "",
 		"forget: 10s":                     "",

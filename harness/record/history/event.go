@@ -56,6 +56,9 @@ const OpCommand Op = "command"
 // with Token) or giving up (fail, or unknown). It contains the acquire operations.
 const OpLock Op = "lock"
 
+// OpExtend is a holder's whole call that renews its lease by hand.
+const OpExtend Op = "extend"
+
 // Why a lock call handed out nothing: a TryAcquire found the lock held, its limit was over, or its
 // caller ended it.
 const (

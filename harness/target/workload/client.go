@@ -31,6 +31,7 @@ type Lease interface {
 	Token() int64
 	Context() context.Context // ends with the holder's right
 	Valid() bool
+	Renew(ctx context.Context) error
 	Release(ctx context.Context) error
 }
 
@@ -161,7 +162,7 @@ func (c *client) critical(lease Lease) {
 	if !hit || hold == 0 {
 		hold = c.around(c.cfg.holdOf(name, c.proc))
 	}
-	sleep(lease.Context(), hold)
+	c.work(lease, hold)
 	decided = c.rec.Now()
 	if !lease.Valid() {
 		return
@@ -231,12 +232,14 @@ func (l *locks) run(ctx context.Context, ready func() error) error {
 }
 
 // ClientNumber numbers clients across workers ("w2", client 0 -> after w1's).
-func ClientNumber(cfg Config, i int) int {
+func ClientNumber(cfg Config, i int) int { return (cfg.workerNumber()-1)*cfg.Clients + i }
+
+func (c Config) workerNumber() int {
 	var w int
-	if _, err := fmt.Sscanf(cfg.Worker, "w%d", &w); err != nil || w < 1 {
-		w = 1
+	if _, err := fmt.Sscanf(c.Worker, "w%d", &w); err != nil || w < 1 {
+		return 1
 	}
-	return (w-1)*cfg.Clients + i
+	return w
 }
 
 func (p *process) newLocker(ctx context.Context, rows store.Locks) (Locker, error) {
@@ -254,7 +257,7 @@ func (p *process) newLocker(ctx context.Context, rows store.Locks) (Locker, erro
 	c, err := lock.New(rows, lock.Options{
 		TTL: cfg.TTL, DriftBound: cfg.DriftBound, MarginBase: cfg.MarginBase,
 		Clock: p.leases, Rand: Rand(cfg.Seed, cfg.Life+"/lock"),
-		Observer: obs, NoSingleFlight: cfg.NoSingleFlight, Logger: p.log,
+		Observer: obs, NoSingleFlight: cfg.NoSingleFlight, NoAutoRenew: cfg.byHandAlone(), Logger: p.log,
 	})
 	if err != nil {
 		return nil, err

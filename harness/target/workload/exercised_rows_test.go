@@ -16,7 +16,7 @@ var exercised = map[string][]exercise{
 	},
 	"`lock.Lease`": {
 		{what: "Release", by: "steady pause-worker", event: "release", judged: "P9", mutant: "release-anyone"},
-		{what: "Renew", why: "the lease renews itself by the same steps, in every run whose work outlasts a third of the ttl; no run calls it by hand yet"},
+		{what: "Renew", by: "locks-renewing", event: "extend, renew", judged: "P7", mutant: "renew-throttled"},
 		{what: "Token", by: "steady locks-several", event: "raise, effect", judged: "P1 P6", mutant: "one-token-a-client"},
 		{what: "Valid", by: "partition-client pause-worker", event: "start, effect: decided_at", judged: "P7", mutant: "renew-failure-ignored"},
 		{what: "Context", by: "partition-client lost-replies", event: "lease-lost, start, finish", judged: "P7", mutant: "heartbeat-dies"},

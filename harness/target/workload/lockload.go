@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -32,6 +31,8 @@ type LockLoad struct {
 	// half have it as their timeout. Try is the part of those that do not wait.
 	Impatient float64 `json:"impatient,omitempty"`
 	Try       float64 `json:"try,omitempty"`
+	// Renew is the part of the holds in which the holder renews its lease by hand.
+	Renew float64 `json:"renew,omitempty"`
 	// LookDelay holds up four in ten looks at a row before they are sent, and one in ten when they
 	// are answered. The first are what matters: who counts from when such a look began counts a
 	// time for which the version that it shows may not have been there.
@@ -117,8 +118,7 @@ func (c *client) ask(name string) ask {
 	case u < l.Try:
 		a.try = true
 	case u < l.Try+l.Impatient:
-		// As many limits of a few ms, within a request, as of seconds, while another holds.
-		limit := time.Duration(float64(shortest) * math.Pow(float64(a.TTL/shortest), c.rng.Float64())).Round(time.Millisecond)
+		limit := c.drawLimit(a.TTL)
 		if c.rng.IntN(2) == 0 {
 			a.Timeout = limit
 		} else {
