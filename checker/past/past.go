@@ -31,6 +31,7 @@ type Past struct {
 	RowOf  map[string]*Row
 	SinkOf map[string]*Sink
 
+	Closes  []*Op // of lock clients
 	Expects []*history.Event
 	Crashes []*history.Event
 	Ends    []*history.Event // life notes
@@ -283,6 +284,8 @@ func (a *Past) sort(o *Op) {
 	case history.OpExtend:
 		l := a.row(e.Key)
 		l.Extends = append(l.Extends, o)
+	case history.OpClose:
+		a.Closes = append(a.Closes, o)
 	case history.OpEnqueue:
 		if e.Job() != nil {
 			a.Jobs.call(o)

@@ -60,7 +60,7 @@ func notRenewed(g *past.Grant, c *past.Op) string {
 	return late
 }
 
-// renewalsInVain: renewals that their holder was told of and that were none.
+// renewalsInVain: renewals that were reported to their holder and were none.
 func (x *Inquiry) renewalsInVain() {
 	if !x.failed("P7") {
 		return
@@ -75,7 +75,7 @@ func (x *Inquiry) renewalsInVain() {
 			if why == "" {
 				continue
 			}
-			s := x.found("renewal-only-told", shown, "%s was told of a renewal of %s, %s", c.Invoke.Proc, l.Name, why)
+			s := x.found("renewal-only-told", shown, "%s was told that it renewed %s, %s", c.Invoke.Proc, l.Name, why)
 			s.showAt(l.Name, c.End, x.granted(RoleBefore, g), x.before(c.Invoke, "%s renews its lease by hand", c.Invoke.Proc),
 				x.mistake(c.End, "it is told that it did, %s", why))
 		}

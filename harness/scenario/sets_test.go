@@ -177,6 +177,8 @@ func TestLockLoadsAreChecked(t *testing.T) {
 		"try: -0.1":                       "parts of the acquires",
 		"renew: 0.5":                      "",
 		"renew: 1.1":                      "renew 1.1: a part of the holds",
+		"reopen: 2s":                      "",
+		"reopen: 400ms":                   "reopen 400ms: at least 500ms",
 		"look_delay: 1s":                  "look_delay 1s: a look is given up after a sixth of the ttl, 1s",
 		"look_delay: 600ms, ttl_from: 3s": "",
 		"forget: 10s":                     "",

@@ -12,7 +12,7 @@ var exercised = map[string][]exercise{
 	"`lock.Client`": {
 		{what: "Acquire", by: "steady pause-worker kill-worker locks-several", event: "lock, acquire", judged: "P1 P2 P8 P11", mutant: "takeover-plain-write"},
 		{what: "TryAcquire", by: "locks-impatient", event: "lock, with try", judged: "P2 P11", mutant: "try-by-memory"},
-		{what: "Close", by: "steady", event: "exit, life", judged: "P18", mutant: "never-ends"},
+		{what: "Close", by: "locks-reopening", event: "close; lock: closed; of the last one exit, life", judged: "P11 P18", mutant: "close-without-waiting"},
 	},
 	"`lock.Lease`": {
 		{what: "Release", by: "steady pause-worker", event: "release", judged: "P9", mutant: "release-anyone"},

@@ -30,8 +30,8 @@ func (c *client) work(lease Lease, hold time.Duration) {
 	sleep(lease.Context(), hold)
 }
 
-// renew renews by hand, and records how that ended. One call in three is given up after a few ms,
-// or after up to the ttl: the next one, or the release, goes on with what it has begun.
+// renew renews by hand, and records how that ended. One call in three has a limit of a few ms,
+// or of up to the ttl: the next one, or the release, goes on with what it has begun.
 func (c *client) renew(lease Lease, ttl time.Duration) {
 	ctx := context.Background()
 	if c.rng.IntN(3) == 0 {

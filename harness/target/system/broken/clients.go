@@ -13,13 +13,14 @@ import (
 )
 
 // Mistakes that show only when clients differ in their ttl, hold several locks, give up, do
-// not wait, or renew by hand.
+// not wait, renew by hand, or close what they share.
 func init() {
 	plant("takeover-own-ttl", takeoverOwnTTL)
 	plant("watch-from-start", watchFromStart)
 	plant("cancelled-acquire-leaks", only(workload.Hooks{Locker: cancelledAcquireLeaks}))
 	plant("try-by-memory", tryByMemory)
 	plant("renew-throttled", only(workload.Hooks{Locker: renewThrottled}))
+	plant("close-without-waiting", only(workload.Hooks{Locker: closeWithoutWaiting}))
 	plant("one-token-a-client", only(workload.Hooks{Locker: oneTokenAClient}))
 }
 
@@ -233,6 +234,22 @@ func (t *throttled) Renew(ctx context.Context) error {
 	}
 	t.last = now
 	return t.Lease.Renew(ctx)
+}
+
+// closeWithoutWaiting says that the client is closed when it has begun to close it.
+func closeWithoutWaiting(_ workload.Config, _ *cassandra.DB, inner workload.Locker) workload.Locker {
+	return unwaited{inner}
+}
+
+type unwaited struct{ workload.Locker }
+
+func (u unwaited) Close(ctx context.Context) error {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_ = u.Locker.Close(ctx)
+	}()
+	return nil
 }
 
 // oneTokenAClient has a client show one token for all that it holds: that of the lock that it
