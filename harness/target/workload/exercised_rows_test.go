@@ -53,7 +53,7 @@ var exercised = map[string][]exercise{
 	},
 	"`engine.Retention`": {
 		{what: "DedupeWindow", by: "jobs-sweep jobs-steady", event: "tick sweep", judged: "P5", mutant: "jobs-swept-early"},
-		{what: "Retire", why: "what is retired is gone from the sink, and with it what a run's effects are judged by; the tests of core/engine and of the sinks have it"},
+		{what: "Retire", why: "what is retired is gone from the sink with its ledger, by which a run's effects are judged. The harness would have to copy the ledger of each job after its end and before its window is over, of thousands of them a run, as nobody believes a worker about it. The simulation of core/engine judges each call as it happens, with mutants"},
 	},
 	"`job.Job`": {
 		{what: "ID", by: "jobs-steady", event: "enqueue: key", judged: "P2 P5", mutant: "jobs-claimed-twice"},
