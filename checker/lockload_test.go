@@ -2,7 +2,9 @@ package checker
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +24,8 @@ var (
 	ranges    = workload.LockLoad{TTLFrom: time.Second, HoldFrom: 10 * time.Millisecond, ThinkFrom: 10 * time.Millisecond}
 	impatient = workload.LockLoad{Impatient: 0.4, Try: 0.3}
 	several   = workload.LockLoad{AtOnce: 3}
+	reopening = workload.LockLoad{Reopen: 5 * time.Second}
+	renewing  = workload.LockLoad{Renew: 0.5}
 	lateLook  = workload.LockLoad{LookDelay: 900 * time.Millisecond, AtOnce: 2}
 )
 
@@ -34,6 +38,8 @@ func lockRun(seed uint64, load workload.LockLoad, hold time.Duration) simrun.Con
 	switch c.Locks = 1; {
 	case load.LookDelay > 0 && load.TTLFrom == 0: // a watch by each of many processes, in a sound network
 		c.Locks, c.Workers, c.Faults = 2, 8, sim.Faults{Latency: 10 * time.Millisecond}
+	case load.Reopen > 0: // somebody of the same process holds one most of the time
+		c.Locks, c.Clients = 4, 4
 	case load.AtOnce > 1:
 		c.Locks, c.Workers = 6, 4
 	}
@@ -52,6 +58,8 @@ func TestLegalLockLoadsPass(t *testing.T) {
 		"ranges":    {ranges, 4 * time.Second, []string{"takeover by a shorter ttl"}},
 		"impatient": {impatient, 0, []string{"held", "timeout", "cancelled", "granted in vain"}},
 		"several":   {several, 0, []string{"several at once"}},
+		"renewing":  {renewing, 3 * time.Second, []string{"extend ok", "extend fail", "extend unknown", "by hand alone"}},
+		"reopening": {reopening, 2 * time.Second, []string{"closed", "close ok", "close unknown", "lost by close", "held while closing"}},
 		"late look": {lateLook, 0, []string{"takeover"}},
 		"all": {workload.LockLoad{TTLFrom: 3 * time.Second, HoldFrom: time.Millisecond, AtOnce: 2, Impatient: 0.3, Try: 0.2,
 			LookDelay: 400 * time.Millisecond}, time.Second, []string{"held", "timeout", "cancelled", "several at once"}},
@@ -86,6 +94,10 @@ func nearMisses(h *history.History, seen map[string]int) {
 			seen[e.Result]++
 		}
 		switch {
+		case e.Op == history.OpExtend || e.Op == history.OpClose:
+			seen[string(e.Op)+" "+string(e.Type)]++
+		case e.Op == history.NoteLeaseLost && strings.Contains(e.Error, lock.ErrClosed.Error()):
+			seen["lost by close"]++
 		case e.Op == history.OpLock && e.Type == history.OK:
 			if holds[e.Proc] == nil {
 				holds[e.Proc] = map[string]bool{}
@@ -97,8 +109,28 @@ func nearMisses(h *history.History, seen map[string]int) {
 			delete(holds[e.Proc], e.Key)
 		}
 	}
+	for _, c := range a.Closes {
+		for _, l := range a.Rows {
+			for _, g := range l.Grants {
+				if own := history.Life(g.Acquire.Invoke.Proc) == history.Life(c.Invoke.Proc); own && c.End != nil && g.From() < c.Invoke.TS {
+					if end, _ := g.Until(); end > c.Invoke.TS && end <= c.End.TS {
+						seen["held while closing"]++
+					}
+				}
+			}
+		}
+	}
 	for _, l := range a.Rows {
+		by := map[*past.Grant]int{} // renewals by hand
+		for _, c := range l.Extends {
+			if g := l.Find(c.Invoke.Token, c.Invoke.Proc); c.Outcome == history.OK {
+				by[g]++
+			}
+		}
 		for _, g := range l.Grants {
+			if len(g.Renews) > 1 && by[g] == len(g.Renews) {
+				seen["by hand alone"]++
+			}
 			old := l.GrantAt(g.Acquire.From, "")
 			if g.TookEffect() && g.Call == nil {
 				seen["granted in vain"]++
@@ -129,9 +161,20 @@ var lockCases = []lockCase{
 	{name: "cancelled-acquire-leaks", load: impatient, want: []string{"P11"}, named: "abandoned-lease-renewed"},
 	{name: "try-by-memory", load: impatient, want: []string{"P2"}, named: "try-answered-from-memory"},
 	{name: "one-token-a-client", load: several, want: []string{"P1", "P6"}, named: "one-token-for-all-locks"},
+	{name: "renew-throttled", load: renewing, hold: 2 * time.Second, want: []string{"P7"}, named: "renewal-only-told"},
+	{name: "close-without-waiting", load: reopening, hold: 2 * time.Second, want: []string{"P11"}, named: "lease-outlives-client"},
 	{name: "tries that wait", load: workload.LockLoad{Try: 0.3}, hold: 60 * time.Second, hooks: lockerHook(func(l workload.Locker) workload.Locker {
 		return waitingTries{l}
 	}), want: []string{"P11"}, named: "waits-beyond-limit"},
+	{name: "renewals of what is lost", load: renewing, hold: 5 * time.Second, hooks: leaseHook(func(l workload.Lease) workload.Lease {
+		return lossIsFine{l}
+	}), want: []string{"P7"}, named: "renewal-only-told"},
+	{name: "renewals that are begun", load: renewing, hold: 5 * time.Second, hooks: leaseHook(func(l workload.Lease) workload.Lease {
+		return begunIsDone{l}
+	}), want: []string{"P7"}, named: "renewal-only-told"},
+	{name: "callers that are not told of a close", load: reopening, hold: 2 * time.Second, hooks: lockerHook(func(l workload.Locker) workload.Locker {
+		return closedUntold{l}
+	}), want: []string{"P11"}, named: "client-not-closed"},
 	{name: "limits that are halved", load: impatient, hold: 2 * time.Second, hooks: lockerHook(func(l workload.Locker) workload.Locker {
 		return otherLimits{l, 0.5}
 	}), want: []string{"P11"}, named: "gives-up-early"},
@@ -147,6 +190,55 @@ func lockerHook(wrap func(workload.Locker) workload.Locker) func() workload.Hook
 	return func() workload.Hooks {
 		return workload.Hooks{Locker: func(_ workload.Config, _ *cassandra.DB, l workload.Locker) workload.Locker { return wrap(l) }}
 	}
+}
+
+// leaseHook wraps what a locker hands out.
+func leaseHook(wrap func(workload.Lease) workload.Lease) func() workload.Hooks {
+	return lockerHook(func(l workload.Locker) workload.Locker { return wrapping{l, wrap} })
+}
+
+type wrapping struct {
+	workload.Locker
+	wrap func(workload.Lease) workload.Lease
+}
+
+func (w wrapping) Acquire(ctx context.Context, r lock.Request) (workload.Lease, error) {
+	l, err := w.Locker.Acquire(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return w.wrap(l), nil
+}
+
+// lossIsFine confirms the renewal of a lease that is lost.
+type lossIsFine struct{ workload.Lease }
+
+func (l lossIsFine) Renew(ctx context.Context) error {
+	if err := l.Lease.Renew(ctx); !errors.As(err, new(*lock.LostError)) {
+		return err
+	}
+	return nil
+}
+
+// begunIsDone confirms a renewal that was given up on its way.
+type begunIsDone struct{ workload.Lease }
+
+func (l begunIsDone) Renew(ctx context.Context) error {
+	if err := l.Lease.Renew(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// closedUntold leaves its callers waiting when it is closed.
+type closedUntold struct{ workload.Locker }
+
+func (c closedUntold) Acquire(ctx context.Context, r lock.Request) (workload.Lease, error) {
+	l, err := c.Locker.Acquire(ctx, r)
+	if errors.Is(err, lock.ErrClosed) {
+		time.Sleep(time.Minute)
+	}
+	return l, err
 }
 
 // waitingTries waits where it must not.
@@ -195,7 +287,7 @@ func TestMistakesOfLockClientsAreNamed(t *testing.T) {
 func TestMistakesOfLockClientsNeedTheirLoad(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
-	for _, c := range lockCases[:5] {
+	for _, c := range lockCases[:7] {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.load = workload.LockLoad{}

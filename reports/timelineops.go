@@ -14,7 +14,7 @@ import (
 )
 
 // calls are a client's whole calls: they span what others are parts of.
-var calls = map[history.Op]bool{history.OpLock: true, history.OpEnqueue: true, history.OpSchedule: true, history.OpCommand: true}
+var calls = map[history.Op]bool{history.OpLock: true, history.OpExtend: true, history.OpClose: true, history.OpEnqueue: true, history.OpSchedule: true, history.OpCommand: true}
 
 // timelineBuilder numbers what a history names, and with that makes the columns.
 type timelineBuilder struct {

@@ -18,6 +18,7 @@ type Grant struct {
 	Confirmed int64
 	Answer    *history.Event // that answer, or the call's if that came before; nil: there is none
 	Renews    []*CAS         // of this attempt, acknowledged, by end
+	InTime    int            // how many of them, the first ones, were answered before the deadline of the time
 	Release   *CAS           // the first release that was invoked, or nil
 	Lost      *history.Event
 	// Deadline is the holder's own, as derived from the recorded sends: never
@@ -215,6 +216,7 @@ func (a *Past) deadline(g *Grant) {
 	sort.SliceStable(g.Renews, func(i, j int) bool { return g.Renews[i].End.TS < g.Renews[j].End.TS })
 	for _, r := range g.Renews {
 		if r.End.TS <= g.Deadline {
+			g.InTime++
 			g.Deadline = max(g.Deadline, a.trustedUntil(g, FirstSend(&r.Op), ttl-g.Margin))
 		}
 	}

@@ -31,6 +31,7 @@ type Past struct {
 	RowOf  map[string]*Row
 	SinkOf map[string]*Sink
 
+	Closes  []*Op // of lock clients
 	Expects []*history.Event
 	Crashes []*history.Event
 	Ends    []*history.Event // life notes
@@ -90,6 +91,7 @@ type Row struct {
 	CAS      []*CAS
 	Reads    []Read
 	Calls    []*Op // lock
+	Extends  []*Op // extend
 	Marks    []*history.Event
 	Versions []*Version
 	byKey    map[versionKey]*Version
@@ -279,6 +281,11 @@ func (a *Past) sort(o *Op) {
 	case history.OpLock:
 		l := a.row(e.Key)
 		l.Calls = append(l.Calls, o)
+	case history.OpExtend:
+		l := a.row(e.Key)
+		l.Extends = append(l.Extends, o)
+	case history.OpClose:
+		a.Closes = append(a.Closes, o)
 	case history.OpEnqueue:
 		if e.Job() != nil {
 			a.Jobs.call(o)

@@ -16,7 +16,7 @@ func init() {
 		by:             "deadlines derived from the recorded sends",
 		run:            checkDeadlines,
 		completeRecord: true,
-		rules:          []rule{{needs: "P7", find: (*Inquiry).lateDecisions}},
+		rules:          []rule{{needs: "P7", find: (*Inquiry).lateDecisions}, {needs: "P7", find: (*Inquiry).renewalsInVain}},
 		accounts:       ofLeases,
 		mechanisms: []mechanism{
 			{id: "lease-by-wall-clock", Statement: "a holder measures its lease by the wall clock, which was set",
@@ -33,6 +33,7 @@ func init() {
 			{id: "loss-ignored", Statement: "a holder goes on after its lease is lost", Apart: "a loss that nobody notes"},
 			{id: "started-without-look", Statement: "a claimed run is started without a look at the clock, however long ago it was claimed",
 				Apart: "an effect that is decided late too"},
+			{id: "renewal-only-told", Accounts: []string{"P7"}, Statement: "a holder is told that its lease is renewed, and it is not"},
 			{id: "released-before-done", Statement: "the lock is released when the work has begun, not when it is done"},
 		},
 	})
@@ -69,6 +70,7 @@ func checkDeadlines(_ context.Context, a *Judgement, p *Property) {
 				e.Op, e.Proc, e.Token, g.Row.Name, phrase.MS(e.DecidedAt-end), by.Op)
 		}
 	}
+	a.checkExtends(p)
 	p.Detail = "not before the grant was known; deadlines derived from the recorded sends: first send + ttl - margin" +
 		notJudgedClocks(beyond, "start or effect")
 	if undated > 0 && p.Count == 0 {

@@ -24,6 +24,7 @@ func init() {
 			{needs: "P11", find: (*Inquiry).missingTakeovers},
 			{needs: "P11", find: (*Inquiry).stalls},
 			{needs: "P11", find: (*Inquiry).callsInVain},
+			{needs: "P11", find: (*Inquiry).closedInVain},
 			{find: (*Inquiry).busyHost},
 		},
 		mechanisms: []mechanism{
@@ -35,6 +36,8 @@ func init() {
 			{id: "abandoned-lease-renewed", Statement: "an acquire that its caller gave up leaves a lease behind that goes on being renewed"},
 			{id: "waits-beyond-limit", Statement: "a call waits for a lock for longer than it was asked to, or though it must not wait"},
 			{id: "gives-up-early", Statement: "a call gives up waiting for a lock before its limit"},
+			{id: "lease-outlives-client", Statement: "a lock client says that it is closed while leases that it has handed out go on"},
+			{id: "client-not-closed", Statement: "a lock client that is closed goes on to grant, or leaves its callers waiting"},
 			{id: "host-too-busy", Accounts: []string{"P11", "P15"}, OfRecord: true,
 				Statement: "the machine was too busy for times to say anything about the system"},
 		},
@@ -87,6 +90,7 @@ func checkRecovery(_ context.Context, a *Judgement, p *Property) {
 	p.Checked += r.Judged + resumed
 	p.Detail = r.orphanText()
 	a.checkLockCalls(p)
+	a.checkCloses(p)
 	if a.LastHeal() > 0 {
 		p.Detail += fmt.Sprintf("; %s went on after the last heal", phrase.Plural(resumed, a.RowNoun()))
 	}

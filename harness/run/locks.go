@@ -69,7 +69,7 @@ func (r locks) finish(ctx context.Context, since *history.Feed) error {
 func lockLoad(w scenario.Workload) workload.LockLoad {
 	return workload.LockLoad{
 		TTLFrom: w.TTLFrom.D(), HoldFrom: w.HoldFrom.D(), ThinkFrom: w.ThinkFrom.D(), AtOnce: w.AtOnce,
-		Impatient: w.Impatient, Try: w.Try, LookDelay: w.LookDelay.D(),
+		Impatient: w.Impatient, Try: w.Try, Renew: w.Renew, Reopen: w.Reopen.D(), LookDelay: w.LookDelay.D(),
 	}
 }
 

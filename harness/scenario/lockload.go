@@ -26,6 +26,12 @@ type LockLoad struct {
 	// drawn; Try the part of those that do not wait (TryAcquire).
 	Impatient float64 `yaml:"impatient,omitempty"`
 	Try       float64 `yaml:"try,omitempty"`
+	// Renew is the part of the holds in which the holder renews its lease by hand. Leases of workers
+	// with an even number are then renewed by hand alone, in all holds.
+	Renew float64 `yaml:"renew,omitempty"`
+	// Reopen is how often, on average, each worker closes its lock client, while others hold leases or
+	// wait, and goes on with a new one; 0: never.
+	Reopen Duration `yaml:"reopen,omitempty"`
 	// LookDelay is for how long four in ten looks at a lock's row are held up before they are sent,
 	// and one in ten when they are answered; 0: none is.
 	LookDelay Duration `yaml:"look_delay,omitempty"`
@@ -46,6 +52,9 @@ const (
 // dropped nobody would know that it is one.
 const leastForget = 10 * time.Second
 
+// leastReopen is the least time between two closes of a worker's lock client.
+const leastReopen = 500 * time.Millisecond
+
 // check checks what is the lock workload's own.
 func (w Workload) checkLocks() error {
 	l := w.LockLoad
@@ -63,6 +72,10 @@ func (w Workload) checkLocks() error {
 		return fmt.Errorf("at_once %d: 1 to %d", l.AtOnce, maxAtOnce)
 	case !part(l.Impatient) || !part(l.Try) || l.Impatient+l.Try > 1:
 		return fmt.Errorf("impatient %v and try %v: parts of the acquires, together at most 1", l.Impatient, l.Try)
+	case l.Reopen > 0 && l.Reopen.D() < leastReopen:
+		return fmt.Errorf("reopen %s: at least %s, or hardly anything is done in between", l.Reopen.D(), leastReopen)
+	case !part(l.Renew):
+		return fmt.Errorf("renew %v: a part of the holds, from 0 to 1", l.Renew)
 	case l.Forget > 0 && l.Forget.D() < leastForget:
 		return fmt.Errorf("forget %s: at least %s, as no request lasts longer", l.Forget.D(), leastForget)
 	case l.LookDelay > 0 && 6*l.LookDelay >= w.TTL:
@@ -74,8 +87,8 @@ func (w Workload) checkLocks() error {
 // noLocks refuses what is of locks alone.
 func (w Workload) noLocks() error {
 	if w.LockLoad != (LockLoad{}) {
-		return errors.New("ttl_from, hold_from, think_from, locks, at_once, impatient, try, look_delay and forget are of locks: " +
-			"this workload has none")
+		return errors.New("ttl_from, hold_from, think_from, locks, at_once, impatient, try, renew, reopen, look_delay and forget " +
+			"are of locks: this workload has none")
 	}
 	return nil
 }
@@ -109,6 +122,8 @@ func (l LockLoad) words() string {
 	say(l.AtOnce > 1, "up to %d at once", l.AtOnce)
 	say(l.Impatient > 0, "%v of the acquires cancelled or timed out", l.Impatient)
 	say(l.Try > 0, "%v of them TryAcquire", l.Try)
+	say(l.Renew > 0, "leases renewed by hand in %v of the holds, or by hand alone", l.Renew)
+	say(l.Reopen > 0, "each worker's lock client closed every %s", l.Reopen.D())
 	say(l.LookDelay > 0, "looks %s late", l.LookDelay.D())
 	say(l.Forget > 0, "the sink forgets what is older than %s", l.Forget.D())
 	return b.String()

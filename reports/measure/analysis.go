@@ -125,6 +125,8 @@ var kinds = []struct {
 	about string
 }{
 	{history.OpLock, "from asking for the lock to holding it"},
+	{history.OpExtend, "from renewing the lease by hand to knowing that it is"},
+	{history.OpClose, "from closing a lock client to the end of all that it has handed out"},
 	{history.OpAcquire, "one compare-and-set that takes the lock, with its resends"},
 	{history.OpRenew, "one compare-and-set that extends the lease"},
 	{history.OpRelease, "one compare-and-set that gives the lock back"},

@@ -19,6 +19,8 @@ type Details struct {
 	LimitMS int64 `json:"limit_ms,omitempty" is:"span"`
 	// it does not wait for a lock that another holds
 	Try bool `json:"try,omitempty"`
+	// which lock client of its process is asked, or closed: 1, 2, 3 …; absent: there is one
+	Session int `json:"session,omitempty" is:"span"`
 
 	// Jobs. A job's start and finish have Issuer, the shard (or lock) whose token they show.
 
@@ -80,6 +82,7 @@ func (e *Event) Changes() []Change       { return e.details().Changes }
 func (e *Event) TTLMS() int64            { return e.details().TTLMS }
 func (e *Event) LimitMS() int64          { return e.details().LimitMS }
 func (e *Event) Try() bool               { return e.details().Try }
+func (e *Event) Session() int            { return e.details().Session }
 func (e *Event) Job() *Job               { return e.details().Job }
 func (e *Event) Schedule() *Schedule     { return e.details().Schedule }
 func (e *Event) Attempt() int            { return e.details().Attempt }

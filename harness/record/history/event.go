@@ -56,12 +56,19 @@ const OpCommand Op = "command"
 // with Token) or giving up (fail, or unknown). It contains the acquire operations.
 const OpLock Op = "lock"
 
+// OpExtend is a holder's whole call that renews its lease by hand.
+const OpExtend Op = "extend"
+
+// OpClose is a client's whole call that closes the lock client of its process. Another one follows.
+const OpClose Op = "close"
+
 // Why a lock call handed out nothing: a TryAcquire found the lock held, its limit was over, or its
 // caller ended it.
 const (
 	ResultHeld      = "held"
 	ResultTimeout   = "timeout"
 	ResultCancelled = "cancelled"
+	ResultClosed    = "closed" // the lock client was
 )
 
 // Operations on the sink.
@@ -175,7 +182,7 @@ type Event struct {
 	// that look
 	DecidedAt int64 `json:"decided_at,omitempty" is:"instant"`
 	// what was answered; of a lock call that handed out nothing, why
-	Result string `json:"result,omitempty" of:"applied duplicate stale conflict inbox held timeout cancelled"`
+	Result string `json:"result,omitempty" of:"applied duplicate stale conflict inbox held timeout cancelled closed"`
 	// the highest token that the sink knew
 	Seen int64 `json:"seen,omitempty" is:"token"`
 	// the number of the sink's decision in its ledger

@@ -40,7 +40,7 @@ const (
 	applied   = "key [sends]"
 	rejected  = "key [row sends error server_timeout]"
 	given     = "key [error sends server_timeout]"
-	unheld    = "key [result=held|timeout|cancelled error sends server_timeout]"
+	unheld    = "key [result=held|timeout|cancelled|closed error sends server_timeout]"
 	unraised  = "key [result=stale seen seq issuer token error sends server_timeout]"
 	refused   = "key [result=stale|conflict seen seq issuer token effect_key error sends server_timeout]"
 	committed = "key from to [changes wall_ms]"
@@ -50,7 +50,14 @@ const (
 var forms = []form{
 	{op: OpLock, by: workers, main: true,
 		means:  "a client's whole call, from asking for the lock to holding it, or giving up; it contains the acquires",
-		invoke: "key [ttl_ms limit_ms try]", ok: "key token", other: unheld},
+		invoke: "key [ttl_ms limit_ms try session]", ok: "key token", other: unheld},
+	{op: OpExtend, by: workers, main: true,
+		means:  "a holder's whole call that renews its lease by hand; it contains the renewals. fail: it is not renewed by it",
+		invoke: "key token", ok: "key", other: "key [error]"},
+	{op: OpClose, by: workers, main: true,
+		means: "a client's whole call that closes the lock client of its process, in favour of a new one. ok: all its leases are over; " +
+			"unknown: after limit_ms it gave up leases that were held and requests that were on their way",
+		invoke: "session limit_ms", ok: "session", other: "session [error]"},
 	{op: OpAcquire, means: "a compare-and-set that takes the lock, with all its resends",
 		invoke: "key from to [takeover]", ok: applied, other: rejected},
 	{op: OpRenew, means: "a compare-and-set of the holder: beat + 1",

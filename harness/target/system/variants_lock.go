@@ -110,6 +110,20 @@ var lockVariants = []System{
 			Properties: []string{"P2"}, Mechanism: "try-answered-from-memory"},
 	},
 	{
+		Name: "renew-throttled", Chapter: inLocks,
+		About: "a renewal by hand is confirmed without a request, if another one was less than a third of the ttl ago",
+		Seen:  "renewals are throttled to spare the store, and their caller counts a whole ttl from each",
+		Red: &Red{Scenario: "steady", Contention: "medium", Workload: "locks-renewing",
+			Properties: []string{"P7"}, Mechanism: "renewal-only-told"},
+	},
+	{
+		Name: "close-without-waiting", Chapter: inLocks,
+		About: "a lock client says that it is closed when it has begun to end, and its leases go on",
+		Seen:  "the shutdown runs in a goroutine or a future that nobody waits for; what follows takes it for done",
+		Red: &Red{Scenario: "steady", Contention: "medium", Workload: "locks-reopening",
+			Properties: []string{"P11"}, Mechanism: "lease-outlives-client"},
+	},
+	{
 		Name: "one-token-a-client", Chapter: inLocks,
 		About: "a client that holds several locks shows the token of the first of them for all",
 		Seen:  "the token is kept with the session, not with the lock",

@@ -31,6 +31,7 @@ type Lease interface {
 	Token() int64
 	Context() context.Context // ends with the holder's right
 	Valid() bool
+	Renew(ctx context.Context) error
 	Release(ctx context.Context) error
 }
 
@@ -73,17 +74,19 @@ type counters struct{ cycles, stale, unknown, lost, enqueuing atomic.Int64 }
 
 // client is one competitor within a worker.
 type client struct {
-	cfg    Config
-	proc   string // "w1.1/c2"; the lock's holder
-	number int
-	rec    Recorder
-	gate   *control.Gate
-	locker Locker
-	sink   *recordingSink
-	rng    *rand.Rand
-	counts *counters
-	clock  clock.Clock
-	grants int
+	cfg     Config
+	proc    string // "w1.1/c2"; the lock's holder
+	number  int
+	rec     Recorder
+	gate    *control.Gate
+	lockers *lockers
+	sink    *recordingSink
+	rng     *rand.Rand
+	counts  *counters
+	clock   clock.Clock
+	grants  int
+	// closing is when it closes the lock client of its worker; 0: never.
+	closing time.Duration
 }
 
 // run does cycles until ctx ends; a cycle under way is finished.
@@ -91,6 +94,7 @@ func (c *client) run(ctx context.Context) {
 	think := c.cfg.thinkOf(c.proc)
 	for ctx.Err() == nil {
 		c.cycle(ctx)
+		c.reopen()
 		sleep(ctx, c.around(think))
 	}
 }
@@ -161,7 +165,7 @@ func (c *client) critical(lease Lease) {
 	if !hit || hold == 0 {
 		hold = c.around(c.cfg.holdOf(name, c.proc))
 	}
-	sleep(lease.Context(), hold)
+	c.work(lease, hold)
 	decided = c.rec.Now()
 	if !lease.Valid() {
 		return
@@ -195,12 +199,12 @@ func sleep(ctx context.Context, d time.Duration) { _ = clock.Go().Sleep(ctx, d) 
 // locks is the lock workload.
 type locks struct {
 	*process
-	locker Locker
+	lockers *lockers
 }
 
 func loadLocks(ctx context.Context, p *process) (load, error) {
-	locker, err := p.newLocker(ctx, cassandra.NewLocks(p.lockDB))
-	return &locks{process: p, locker: locker}, err
+	lockers, err := p.newLockers(ctx, cassandra.NewLocks(p.lockDB))
+	return &locks{process: p, lockers: lockers}, err
 }
 
 func (l *locks) drain() {}
@@ -213,57 +217,36 @@ func (l *locks) run(ctx context.Context, ready func() error) error {
 	for i := range l.cfg.Clients {
 		proc := fmt.Sprintf("%s/c%d", l.cfg.Life, i+1)
 		c := &client{
-			cfg: l.cfg, proc: proc, rec: l.rec, gate: l.gate, locker: l.locker, counts: l.counts,
+			cfg: l.cfg, proc: proc, rec: l.rec, gate: l.gate, lockers: l.lockers, counts: l.counts,
 			number: ClientNumber(l.cfg, i),
 			sink:   &recordingSink{Sink: l.sink, rec: l.rec, proc: proc},
 			rng:    Rand(l.cfg.Seed, proc),
 			clock:  l.clock,
+		}
+		if i == 0 {
+			c.closes()
 		}
 		wg.Go(func() { c.run(ctx) })
 	}
 	wg.Wait()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	if err := l.locker.Close(closing); err != nil {
+	locker, _ := l.lockers.current()
+	if err := locker.Close(closing); err != nil {
 		l.log.Warn("lock client left requests unsettled", "error", err)
 	}
 	return nil
 }
 
 // ClientNumber numbers clients across workers ("w2", client 0 -> after w1's).
-func ClientNumber(cfg Config, i int) int {
-	var w int
-	if _, err := fmt.Sscanf(cfg.Worker, "w%d", &w); err != nil || w < 1 {
-		w = 1
-	}
-	return (w-1)*cfg.Clients + i
-}
+func ClientNumber(cfg Config, i int) int { return (cfg.workerNumber()-1)*cfg.Clients + i }
 
-func (p *process) newLocker(ctx context.Context, rows store.Locks) (Locker, error) {
-	cfg, hooks := p.cfg, p.hooks
-	if cfg.Lock.LookDelay > 0 {
-		rows = &lateLooks{Locks: rows, delay: cfg.Lock.LookDelay, clock: p.clock, rng: Rand(cfg.Seed, cfg.Life+"/looks")}
+func (c Config) workerNumber() int {
+	var w int
+	if _, err := fmt.Sscanf(c.Worker, "w%d", &w); err != nil || w < 1 {
+		return 1
 	}
-	if hooks.Locks != nil {
-		rows = hooks.Locks(cfg, p.lockDB, rows)
-	}
-	obs := lock.Observer(&lockObserver{ctx: ctx, rec: p.rec, gate: p.gate, lost: func() { p.counts.lost.Add(1) }, points: sentPoints, answered: answeredPoints})
-	if hooks.Observer != nil {
-		obs = hooks.Observer(cfg, obs)
-	}
-	c, err := lock.New(rows, lock.Options{
-		TTL: cfg.TTL, DriftBound: cfg.DriftBound, MarginBase: cfg.MarginBase,
-		Clock: p.leases, Rand: Rand(cfg.Seed, cfg.Life+"/lock"),
-		Observer: obs, NoSingleFlight: cfg.NoSingleFlight, Logger: p.log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	locker := Locker(coreLocker{c})
-	if hooks.Locker != nil {
-		locker = hooks.Locker(cfg, p.lockDB, locker)
-	}
-	return locker, nil
+	return w
 }
 
 // Compete is the lock workload of one worker over rows and a sink that are there already:
@@ -272,10 +255,10 @@ func (p *process) newLocker(ctx context.Context, rows store.Locks) (Locker, erro
 func Compete(ctx context.Context, cfg Config, rec Recorder, base clock.Clock, rows store.Locks, effects sink.Sink,
 	hooks Hooks, log *slog.Logger) error {
 	p := simple(cfg, rec, base, effects, hooks, log)
-	locker, err := p.newLocker(ctx, rows)
+	lockers, err := p.newLockers(ctx, rows)
 	if err != nil {
 		return err
 	}
-	l := &locks{process: p, locker: locker}
+	l := &locks{process: p, lockers: lockers}
 	return l.run(ctx, ready)
 }

@@ -12,11 +12,11 @@ var exercised = map[string][]exercise{
 	"`lock.Client`": {
 		{what: "Acquire", by: "steady pause-worker kill-worker locks-several", event: "lock, acquire", judged: "P1 P2 P8 P11", mutant: "takeover-plain-write"},
 		{what: "TryAcquire", by: "locks-impatient", event: "lock, with try", judged: "P2 P11", mutant: "try-by-memory"},
-		{what: "Close", by: "steady", event: "exit, life", judged: "P18", mutant: "never-ends"},
+		{what: "Close", by: "locks-reopening", event: "close; lock: closed; of the last one exit, life", judged: "P11 P18", mutant: "close-without-waiting"},
 	},
 	"`lock.Lease`": {
 		{what: "Release", by: "steady pause-worker", event: "release", judged: "P9", mutant: "release-anyone"},
-		{what: "Renew", why: "the lease renews itself by the same steps, in every run whose work outlasts a third of the ttl; no run calls it by hand yet"},
+		{what: "Renew", by: "locks-renewing", event: "extend, renew", judged: "P7", mutant: "renew-throttled"},
 		{what: "Token", by: "steady locks-several", event: "raise, effect", judged: "P1 P6", mutant: "one-token-a-client"},
 		{what: "Valid", by: "partition-client pause-worker", event: "start, effect: decided_at", judged: "P7", mutant: "renew-failure-ignored"},
 		{what: "Context", by: "partition-client lost-replies", event: "lease-lost, start, finish", judged: "P7", mutant: "heartbeat-dies"},
@@ -53,7 +53,7 @@ var exercised = map[string][]exercise{
 	},
 	"`engine.Retention`": {
 		{what: "DedupeWindow", by: "jobs-sweep jobs-steady", event: "tick sweep", judged: "P5", mutant: "jobs-swept-early"},
-		{what: "Retire", why: "what is retired is gone from the sink, and with it what a run's effects are judged by; the tests of core/engine and of the sinks have it"},
+		{what: "Retire", why: "what is retired is gone from the sink with its ledger, by which a run's effects are judged. The harness would have to copy the ledger of each job after its end and before its window is over, of thousands of them a run, as nobody believes a worker about it. The simulation of core/engine judges each call as it happens, with mutants"},
 	},
 	"`job.Job`": {
 		{what: "ID", by: "jobs-steady jobs-mixture", event: "enqueue: key; random for a job without one", judged: "P2 P5", mutant: "jobs-no-key-is-a-key"},

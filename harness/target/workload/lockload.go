@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -32,6 +31,10 @@ type LockLoad struct {
 	// half have it as their timeout. Try is the part of those that do not wait.
 	Impatient float64 `json:"impatient,omitempty"`
 	Try       float64 `json:"try,omitempty"`
+	// Renew is the part of the holds in which the holder renews its lease by hand.
+	Renew float64 `json:"renew,omitempty"`
+	// Reopen is how often, on average, a worker closes its lock client; 0: never.
+	Reopen time.Duration `json:"reopen_ns,omitempty"`
 	// LookDelay holds up four in ten looks at a row before they are sent, and one in ten when they
 	// are answered. The first are what matters: who counts from when such a look began counts a
 	// time for which the version that it shows may not have been there.
@@ -117,8 +120,7 @@ func (c *client) ask(name string) ask {
 	case u < l.Try:
 		a.try = true
 	case u < l.Try+l.Impatient:
-		// As many limits of a few ms, within a request, as of seconds, while another holds.
-		limit := time.Duration(float64(shortest) * math.Pow(float64(a.TTL/shortest), c.rng.Float64())).Round(time.Millisecond)
+		limit := c.drawLimit(a.TTL)
 		if c.rng.IntN(2) == 0 {
 			a.Timeout = limit
 		} else {
@@ -139,11 +141,12 @@ func (a ask) limit() time.Duration {
 // acquire asks for a lock, and records how that ended; nil: it is not held.
 func (c *client) acquire(ctx context.Context, name string) Lease {
 	a := c.ask(name)
+	locker, session := c.lockers.current()
 	e := history.Event{Proc: c.proc, ID: c.rec.NewID(), Type: history.Invoke, Op: history.OpLock, Key: name}
 	inv := e
-	inv.Details = &history.Details{TTLMS: a.TTL.Milliseconds(), LimitMS: a.limit().Milliseconds(), Try: a.try}
+	inv.Details = &history.Details{TTLMS: a.TTL.Milliseconds(), LimitMS: a.limit().Milliseconds(), Try: a.try, Session: session}
 	c.rec.Record(inv)
-	lease, err := c.send(ctx, a)
+	lease, err := c.send(ctx, locker, a)
 	if err != nil {
 		// Nothing was handed out: what the client left behind it settles itself.
 		e.Type, e.Error, e.Result = history.Fail, err.Error(), refusal(err)
@@ -156,9 +159,9 @@ func (c *client) acquire(ctx context.Context, name string) Lease {
 	return lease
 }
 
-func (c *client) send(ctx context.Context, a ask) (Lease, error) {
+func (c *client) send(ctx context.Context, locker Locker, a ask) (Lease, error) {
 	if a.try {
-		return c.locker.TryAcquire(ctx, a.Request)
+		return locker.TryAcquire(ctx, a.Request)
 	}
 	if a.cancel > 0 {
 		var cancel context.CancelFunc
@@ -166,7 +169,7 @@ func (c *client) send(ctx context.Context, a ask) (Lease, error) {
 		defer cancel()
 		defer c.clock.AfterFunc(a.cancel, cancel)()
 	}
-	return c.locker.Acquire(ctx, a.Request)
+	return locker.Acquire(ctx, a.Request)
 }
 
 // refusal is an acquire's end in a word, "" for an error of the store.
@@ -176,6 +179,8 @@ func refusal(err error) string {
 		return history.ResultHeld
 	case errors.Is(err, lock.ErrTimeout):
 		return history.ResultTimeout
+	case errors.Is(err, lock.ErrClosed):
+		return history.ResultClosed
 	case errors.Is(err, context.Canceled):
 		return history.ResultCancelled
 	}

@@ -143,7 +143,7 @@ func (shownRow) CAS(context.Context, string, *store.Version, store.Version, int)
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for want, reason := range map[string]error{
-		"held": lock.ErrHeld, "timeout": lock.ErrTimeout, "cancelled": context.Canceled, "": lock.ErrRefused,
+		"held": lock.ErrHeld, "timeout": lock.ErrTimeout, "cancelled": context.Canceled, "closed": lock.ErrClosed, "": lock.ErrRefused,
 	} {
 		if got := refusal(&lock.AcquireError{Reason: reason}); got != want {
 			t.Errorf("%v: %q, want %q", reason, got, want)

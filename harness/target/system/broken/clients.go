@@ -12,13 +12,15 @@ import (
 	"fencepost/harness/target/workload"
 )
 
-// Mistakes that show only when clients differ in their ttl, hold several locks, give up, or do
-// not wait.
+// Mistakes that show only when clients differ in their ttl, hold several locks, give up, do
+// not wait, renew by hand, or close what they share.
 func init() {
 	plant("takeover-own-ttl", takeoverOwnTTL)
 	plant("watch-from-start", watchFromStart)
 	plant("cancelled-acquire-leaks", only(workload.Hooks{Locker: cancelledAcquireLeaks}))
 	plant("try-by-memory", tryByMemory)
+	plant("renew-throttled", only(workload.Hooks{Locker: renewThrottled}))
+	plant("close-without-waiting", only(workload.Hooks{Locker: closeWithoutWaiting}))
 	plant("one-token-a-client", only(workload.Hooks{Locker: oneTokenAClient}))
 }
 
@@ -211,6 +213,43 @@ func (h hasty) TryAcquire(ctx context.Context, r lock.Request) (workload.Lease, 
 		return nil, &lock.AcquireError{Resource: r.Resource, Reason: lock.ErrHeld}
 	}
 	return h.Locker.TryAcquire(ctx, r)
+}
+
+// renewThrottled spares the store renewals that soon follow another one, and says that they were made.
+func renewThrottled(cfg workload.Config, _ *cassandra.DB, inner workload.Locker) workload.Locker {
+	return locker{inner, func(_ context.Context, l workload.Lease) (workload.Lease, error) {
+		return &throttled{Lease: l, every: cfg.TTL / 3, last: clock.Go().Now()}, nil
+	}}
+}
+
+type throttled struct {
+	workload.Lease
+	every, last time.Duration
+}
+
+func (t *throttled) Renew(ctx context.Context) error {
+	now := clock.Go().Now()
+	if now-t.last < t.every && t.Valid() {
+		return nil
+	}
+	t.last = now
+	return t.Lease.Renew(ctx)
+}
+
+// closeWithoutWaiting says that the client is closed when it has begun to close it.
+func closeWithoutWaiting(_ workload.Config, _ *cassandra.DB, inner workload.Locker) workload.Locker {
+	return unwaited{inner}
+}
+
+type unwaited struct{ workload.Locker }
+
+func (u unwaited) Close(ctx context.Context) error {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_ = u.Locker.Close(ctx)
+	}()
+	return nil
 }
 
 // oneTokenAClient has a client show one token for all that it holds: that of the lock that it

@@ -191,6 +191,9 @@ func (l *toldLease) Token() int64             { return l.token }
 func (l *toldLease) Context() context.Context { return l.ctx }
 func (l *toldLease) Valid() bool              { return l.ctx.Err() == nil && time.Now().Before(l.t.deadline(l.of)) }
 
+// Renew is not the holder's to do: the sound client under it renews what is its own.
+func (*toldLease) Renew(context.Context) error { return errors.ErrUnsupported }
+
 func (l *toldLease) Release(ctx context.Context) error {
 	defer l.cancel()
 	return l.release(ctx)
