@@ -157,11 +157,48 @@ var commandMutations = []mutation{
 		o.Invoke.OwnDetails().Command = &history.Command{Queue: "jobs", Shard: p.j.Shard, Do: history.DoCancel}
 		o.End.Type, o.End.Result, o.End.Error = history.Unknown, "", "timeout"
 	})},
+	{"run acknowledged that no batch does", "P5", nil, withCommands(history.DoClaim, once, func(p jobPlace) {
+		p.on(history.DoRun, p.inv().TS-2, p.inv().TS-1, doneSo)
+	})},
+	{"job told to run anyway that has ended", "P5", nil, withCommands(history.DoComplete, func(p jobPlace) bool {
+		return once(p) && p.tickAfter() != nil
+	}, func(p jobPlace) {
+		at := p.tickAfter().OK().End.TS
+		p.on(history.DoRun, at, at+1, nothingTo)
+	})},
+	{"dead jobs told to be redriven, of which one never was", "P5", nil, withCommands(history.DoComplete, once, func(p jobPlace) {
+		p.redrivenWithOthers(doneSo, history.OK)
+	})},
+	{"redrive told as not done among those of many", "P5", nil, withCommands(history.DoRedrive, onlyOne, func(p jobPlace) {
+		p.amongMany(doneSo, history.Fail)
+	})},
 	{"pause acknowledged that no batch does", "P5", nil, withCommands(history.DoClaim, func(p jobPlace) bool {
 		return len(p.w().Main().Row.Replayed.Pauses) == 0
 	}, func(p jobPlace) {
 		p.x.command(history.Life(p.inv().Proc), p.j.Shard, p.j.Shard, history.DoPause, p.inv().TS, p.inv().TS+1, doneSo)
 	})},
+}
+
+// redrivenWithOthers inserts a redrive of all dead jobs of the queue while a place's batch is under way,
+// and what it was told of the place's job.
+func (p jobPlace) redrivenWithOthers(a answer, of history.Type) {
+	p.x.command(history.Life(p.inv().Proc), "", "jobs", history.DoRedriveDead, p.inv().TS-1, p.after(), a)
+	for i := range p.x.h.Events {
+		if e := &p.x.h.Events[i]; e.Op == history.OpCommand && e.Key == "jobs" && e.Type == history.OK {
+			e.Details = &history.Details{Answers: []history.Answered{{Job: p.j.ID, Shard: p.j.Shard, Outcome: string(of)}}}
+		}
+	}
+}
+
+// amongMany has the redrive of a place's job be one of all dead jobs of the queue, which ended so.
+func (p jobPlace) amongMany(a answer, of history.Type) {
+	o := p.given()
+	o.Invoke.Key, o.End.Key = "jobs", "jobs"
+	o.Invoke.OwnDetails().Command = &history.Command{Queue: "jobs", Do: history.DoRedriveDead}
+	o.End.Type, o.End.Result = a.outcome, a.result
+	if a.outcome == history.OK {
+		o.End.Details = &history.Details{Answers: []history.Answered{{Job: p.j.ID, Shard: p.j.Shard, Outcome: string(of)}}}
+	}
 }
 
 // callAgain inserts another enqueue of a place's job, by a key, that was told to be a duplicate;
@@ -249,6 +286,24 @@ var legalCommands = map[string]func(*edit) bool{
 	}),
 	"a hastening that comes when the job is due": withCommands(history.DoClaim, once, func(p jobPlace) {
 		p.on(history.DoHasten, p.w().Earliest()-2, p.w().Earliest()-1, nothingTo)
+	}),
+	"a run of a job that is running": withCommands(history.DoClaim, once, func(p jobPlace) {
+		p.on(history.DoRun, p.after(), p.after()+1, nothingTo)
+	}),
+	"a run that redrives": withCommands(history.DoRedrive, onlyOne, func(p jobPlace) {
+		p.given().Invoke.OwnDetails().Command = &history.Command{Queue: "jobs", Shard: p.j.Shard, Do: history.DoRun}
+	}),
+	"a run of a job that has ended": withCommands(history.DoComplete, once, func(p jobPlace) {
+		p.on(history.DoRun, p.w().Earliest()-1, p.after(), toldIt(past.StateCompleted))
+	}),
+	"a redrive among those of all dead jobs": withCommands(history.DoRedrive, onlyOne, func(p jobPlace) {
+		p.amongMany(doneSo, history.OK)
+	}),
+	"a redrive among those of all dead jobs, without an answer": withCommands(history.DoRedrive, onlyOne, func(p jobPlace) {
+		p.amongMany(nobodySay, "")
+	}),
+	"dead jobs of which one could not be redriven": withCommands(history.DoComplete, once, func(p jobPlace) {
+		p.redrivenWithOthers(doneSo, history.Fail)
 	}),
 	"no such job, as its enqueue is under way": withCommands(history.DoEnqueue, func(p jobPlace) bool {
 		return len(p.j.Calls) == 1 && p.i == 0

@@ -249,6 +249,7 @@ var editedCases = []editedCase{
 	planned("acknowledged job that is in no shard", "acknowledged-and-lost"),
 	planned("claim that was never confirmed", "run-not-settled"),
 	planned("cancel acknowledged that no batch does", "command-not-carried-out"),
+	planned("dead jobs told to be redriven, of which one never was", "command-not-carried-out"),
 	planned("start decided after the deadline", "started-without-look"),
 	planned("effect that a completed job lacks", "step-left-out"),
 }

@@ -76,6 +76,7 @@ func TestTriggers(t *testing.T) {
 		"refused, and fired":                 {takes(map[int64]changes{1300: once}, asked("")), "and asked for never", ""},
 		"of nobody":                          {takes(map[int64]changes{1300: once}, asked()), "and asked for never", ""},
 		"not fired":                          {takes(map[int64]changes{1300: once[1:]}, asked("applied")), "though nothing is in its way", ""},
+		"an enable that nothing does":        {func(y *recurringStory) { y.command(5540, 5560, history.DoEnable, past.ResultApplied) }, "to enable schedule", "command-not-carried-out"},
 		"moves the nominal times": {takes(map[int64]changes{1300: edit(taken(1300, "a", "0-a", 0), func(c changes) changes {
 			c[1].LastMS = storyWall(1300)
 			return c

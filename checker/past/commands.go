@@ -14,6 +14,9 @@ type Commands struct {
 	Any bool
 	// OnShards are the pauses and resumptions, by shard.
 	OnShards map[string][]*Op
+	// OnDead are the redrives of a queue's dead jobs that nobody knows the answer of: each may have
+	// been of any of them.
+	OnDead []*Op
 	// N counts them all, Refused those that were told that their job's state does not allow them.
 	N, Refused int
 }
@@ -26,15 +29,41 @@ func (x *Jobs) given(o *Op) {
 	if o.End != nil && o.End.Told() != "" {
 		x.Commands.Refused++
 	}
-	if c.Do == history.DoPause || c.Do == history.DoResume {
+	switch {
+	case c.Do == history.DoPause || c.Do == history.DoResume:
 		if x.Commands.OnShards == nil {
 			x.Commands.OnShards = map[string][]*Op{}
 		}
 		x.Commands.OnShards[c.Shard] = append(x.Commands.OnShards[c.Shard], o)
-		return
+	case c.Do == history.DoRedriveDead && o.Outcome == history.OK:
+		for i := range o.End.Answers() {
+			x.redriven(o, &o.End.Answers()[i])
+		}
+	case c.Do == history.DoRedriveDead && o.Outcome != history.Fail:
+		x.Commands.OnDead = append(x.Commands.OnDead, o)
+	case c.Do != history.DoRedriveDead:
+		j := x.of(c.Shard, o.Invoke.Key)
+		j.Commands = append(j.Commands, o)
 	}
-	j := x.of(c.Shard, o.Invoke.Key)
-	j.Commands = append(j.Commands, o)
+}
+
+// redriven files the answer for one job of a command on many as if the command had been given on that
+// one alone.
+func (x *Jobs) redriven(o *Op, said *history.Answered) {
+	inv, end := *o.Invoke, *o.End
+	inv.Key, inv.Details = said.Job, &history.Details{Command: &history.Command{
+		Queue: o.Invoke.Command().Queue, Shard: said.Shard, Do: history.DoRedrive}}
+	end.Key, end.Type, end.Details = said.Job, history.Type(said.Outcome), nil
+	if end.Type != history.OK {
+		end.Result = ""
+	}
+	j := x.of(said.Shard, said.Job)
+	j.Commands = append(j.Commands, &Op{Invoke: &inv, End: &end, Outcome: end.Type})
+}
+
+// Carries says whether a change of a job carries a command on it out.
+func Carries(command, do string) bool {
+	return do == command || command == history.DoRun && (do == history.DoHasten || do == history.DoRedrive)
 }
 
 // Text says in P5's detail how many commands were judged, "" without any.
@@ -42,7 +71,7 @@ func (c *Commands) Text() string {
 	if c.N == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s on jobs and shards, %d refused by a job's state", phrase.Plural(c.N, "command"), c.Refused)
+	return fmt.Sprintf("; %s on jobs, shards and queues, %d refused by a job's state", phrase.Plural(c.N, "command"), c.Refused)
 }
 
 // stay is a job or a shard in a state, from the earliest instant at which that can have begun to
@@ -86,10 +115,10 @@ func (j *Job) Gone(from, to int64) bool {
 	return false
 }
 
-// Done is a change of the job that can have taken effect within a span, or nil.
-func (j *Job) Done(do string, from, to int64) *JobStep {
+// Done is a change of the job that carries a command out and can have taken effect within a span, or nil.
+func (j *Job) Done(command string, from, to int64) *JobStep {
 	for i := range j.Steps {
-		if s := &j.Steps[i]; s.Change.Do == do && s.Write.Earliest() <= to && s.Write.Latest >= from {
+		if s := &j.Steps[i]; Carries(command, s.Change.Do) && s.Write.Earliest() <= to && s.Write.Latest >= from {
 			return s
 		}
 	}

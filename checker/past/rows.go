@@ -18,6 +18,12 @@ import (
 
 func IsShard(name string) bool { return strings.HasPrefix(name, "shard/") }
 
+// OfQueue says whether a row is a shard of a queue.
+func OfQueue(name, queue string) bool {
+	shard, ok := strings.CutPrefix(name, "shard/"+queue+"/")
+	return ok && !strings.Contains(shard, "/")
+}
+
 func IsGrant(o history.Op) bool { return o == history.OpAcquire || o == history.OpTake }
 
 func IsRenewal(o history.Op) bool { return o == history.OpRenew || o == history.OpTick }

@@ -2,6 +2,7 @@ package property
 
 import (
 	"cmp"
+	"slices"
 
 	"fencepost/checker/past"
 	"fencepost/checker/phrase"
@@ -29,8 +30,24 @@ func (a *Judgement) checkCommands(j *past.Job, p *Property) {
 		for _, s := range j.Asked(do) {
 			done = append(done, s.Write)
 		}
-		unasked(j.ID, "job "+j.ID, do, done, j.Commands, p)
+		unasked(j.ID, "job "+j.ID, do, done, a.askedOf(j, do), p)
 	}
+}
+
+// askedOf are the commands that may have made a change to a job, in the order of time: those on the
+// job, and those on the dead jobs of its queue whose answer nobody knows.
+func (a *Judgement) askedOf(j *past.Job, do string) []*past.Op {
+	if do != history.DoRedrive || len(a.Jobs.Commands.OnDead) == 0 {
+		return j.Commands
+	}
+	all := slices.Clone(j.Commands)
+	for _, o := range a.Jobs.Commands.OnDead {
+		if past.OfQueue(j.Shard, o.Invoke.Command().Queue) {
+			all = append(all, o)
+		}
+	}
+	slices.SortStableFunc(all, func(o, other *past.Op) int { return cmp.Compare(o.Invoke.TS, other.Invoke.TS) })
+	return all
 }
 
 // commandWrong says what is wrong with the answer to a command on a job, "" if nothing is.
@@ -41,6 +58,9 @@ func (a *Judgement) commandWrong(j *past.Job, o *past.Op) string {
 	from, to, do := o.Invoke.TS, o.End.TS, o.Invoke.Command().Do
 	switch told := o.End.Told(); {
 	case o.Outcome == history.OK && o.End.Result == past.ResultDuplicate:
+		if do == history.DoRun && j.Was(past.StateRunning, from, to) {
+			return ""
+		}
 		if !j.Was(past.StatePending, from, to) {
 			return "was told that there was nothing to do, as the job was due; it was not pending then, and is " + leftAs(j)
 		}
@@ -124,7 +144,7 @@ func (x *Inquiry) pausesInPart() {
 func unasked(key, what, do string, done []*past.Write, given []*past.Op, p *Property) {
 	var may []*past.Op
 	for _, o := range given {
-		if o.Invoke.Command().Do == do && o.Outcome != history.Fail && (o.End == nil || o.End.Result != past.ResultDuplicate) {
+		if c := o.Invoke.Command().Do; (past.Carries(c, do) || c == history.DoRedriveDead) && o.Outcome != history.Fail && (o.End == nil || o.End.Result != past.ResultDuplicate) {
 			may = append(may, o)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"fencepost/checker/past"
+	"fencepost/checker/phrase"
 )
 
 // inOrder are the schedules by shard and key.
@@ -61,6 +62,26 @@ func (x *Inquiry) scheduleFaults() {
 			sus := x.found(id[f.Kind], shown, "%s: %s", text, who)
 			sus.show(s.Key, inv.TS, []string{before.Proc, inv.Proc},
 				x.before(before, "%s changes schedule %s", before.Proc, s.Key), x.mistake(inv, "%s: %s", inv.Proc, text))
+		}
+	}
+}
+
+// scheduleCommands: commands on schedules that were acknowledged more often than batches do them.
+func (x *Inquiry) scheduleCommands() {
+	for _, s := range x.schedulesInOrder() {
+		if l := x.RowOf[s.Shard]; s.Other || l == nil || !l.Complete {
+			continue
+		}
+		told := acknowledged(s)
+		for _, do := range slices.Sorted(maps.Keys(told)) {
+			if len(told[do]) <= s.Done[do] {
+				continue
+			}
+			o := told[do][len(told[do])-1]
+			sus := x.found("command-not-carried-out", shown, "to %s schedule %s was acknowledged %s, and done %s",
+				do, s.Key, phrase.Times(len(told[do])), phrase.Times(s.Done[do]))
+			sus.show(s.Key, o.End.TS, []string{o.Invoke.Proc}, x.before(o.Invoke, "%s asks to %s schedule %s", o.Invoke.Proc, do, s.Key),
+				x.mistake(o.End, "it is told that this is done; not every such answer has a batch"))
 		}
 	}
 }

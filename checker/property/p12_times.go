@@ -23,6 +23,7 @@ func init() {
 		rules: []rule{
 			{find: (*Inquiry).scheduleGaps},
 			{find: (*Inquiry).scheduleFaults},
+			{find: (*Inquiry).scheduleCommands},
 			{find: (*Inquiry).jobTimes},
 			{find: (*Inquiry).wrongRetries},
 			{find: (*Inquiry).overruns},
@@ -261,16 +262,22 @@ func (a *Judgement) checkSchedules(p *Property) (others int) {
 
 // checkCommands: what was acknowledged was done.
 func checkCommands(s *past.Schedule, p *Property) {
-	told := map[string][]*past.Op{}
-	for _, o := range s.Calls {
-		if do := o.Invoke.Schedule().Do; do != history.DoTrigger && o.Outcome == history.OK && o.End.Result == past.ResultApplied {
-			told[do] = append(told[do], o)
-		}
-	}
+	told := acknowledged(s)
 	for _, do := range slices.Sorted(maps.Keys(told)) {
 		if n := s.Done[do]; len(told[do]) > n {
 			p.add(s.Key, past.Events(told[do]...), "to %s schedule %s was acknowledged %s, and done %s: what it asks for is lost",
 				do, s.Key, phrase.Times(len(told[do])), phrase.Times(n))
 		}
 	}
+}
+
+// acknowledged are the commands on a schedule, but for triggers, that were told to be done, by what they do.
+func acknowledged(s *past.Schedule) map[string][]*past.Op {
+	told := map[string][]*past.Op{}
+	for _, o := range s.Calls {
+		if do := o.Invoke.Schedule().Do; do != history.DoTrigger && o.Outcome == history.OK && o.End.Result == past.ResultApplied {
+			told[do] = append(told[do], o)
+		}
+	}
+	return told
 }

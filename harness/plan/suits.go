@@ -61,6 +61,8 @@ func suitsLockPerJob(s *scenario.Spec, sys system.System) error {
 		return fmt.Errorf("%s: it has recurring schedules, and system %s has none", s.Name, sys.Name)
 	case s.Workload.Jobs.Commands != nil:
 		return fmt.Errorf("%s: commands are given on its jobs (workload %s), and system %s takes none", s.Name, s.Set(), sys.Name)
+	case s.Workload.Jobs.API:
+		return fmt.Errorf("%s: its clients ask an HTTP API, and system %s has none", s.Name, sys.Name)
 	case k.Name == scenario.KindOrders:
 		return fmt.Errorf("%s: it takes orders, which are sequences of jobs, and system %s has none", s.Name, sys.Name)
 	case s.Workload.Jobs.Sequence > 0:

@@ -39,7 +39,7 @@ func (r *runner) jobs() *workload.Jobs {
 		Steps: j.Steps, Length: j.Length.D(), Flaky: j.Flaky, Poison: j.Poison, Ahead: j.Ahead.D(), Storm: j.Storm.D(), Every: j.Every.D(),
 		Window: j.Window.D(), Sequence: j.Sequence,
 		MaxAttempts: j.MaxAttempts, RetryBase: j.Retry.D(), Slots: j.Slots, Mixture: (*workload.Mixture)(j.Mixture),
-		Commands: commandsOf(j.Commands, w.Workers),
+		Commands: commandsOf(j.Commands, w.Workers), API: j.API,
 	}
 }
 

@@ -187,8 +187,8 @@ func (w Workload) checkOrders() error {
 	switch o := j.Orders; {
 	case o.Items < 1 || o.Items > 1000 || o.Stock < 1:
 		return fmt.Errorf("orders: items %d (1 to 1000) and stock %d (at least 1) are out of range", o.Items, o.Stock)
-	case j.Queues > 1 || j.Every > 0 || len(j.Schedules) > 0 || j.Sequence > 0 || j.Storm > 0 || j.Ahead > 0 || j.Flaky > 0 || j.Poison > 0 || j.Commands != nil || j.Mixture != nil:
-		return errors.New("orders: queues, every, schedules, sequence, storm, ahead, flaky, poison, mixture and commands are of other jobs")
+	case j.Queues > 1 || j.Every > 0 || len(j.Schedules) > 0 || j.Sequence > 0 || j.Storm > 0 || j.Ahead > 0 || j.Flaky > 0 || j.Poison > 0 || j.Commands != nil || j.Mixture != nil || j.API:
+		return errors.New("orders: queues, every, schedules, sequence, storm, ahead, flaky, poison, mixture, commands and api are of other jobs")
 	case w.Sink != ordersSink:
 		return fmt.Errorf("orders: the sink %s cannot change the shop's tables with an effect: it must be %s", w.Sink, ordersSink)
 	}
@@ -222,6 +222,9 @@ func jobLoad(w Workload) string {
 	}
 	if j.Commands != nil {
 		out = append(out, "commands on jobs and shards")
+	}
+	if j.API {
+		out = append(out, "all of it through the HTTP API")
 	}
 	return strings.Join(out, ", ")
 }

@@ -171,6 +171,7 @@ type Jobs struct {
 	Sequence    int         `yaml:"sequence"`            // jobs that follow each; every other sequence goes on when one of them fails
 	Mixture     *Mixture    `yaml:"mixture,omitempty"`   // parts of the jobs that are different; default: none
 	Commands    *Commands   `yaml:"commands,omitempty"`  // what is asked for of jobs and shards beside; default: nothing
+	API         bool        `yaml:"api,omitempty"`       // clients enqueue and give their commands through the scheduler's HTTP API
 	Orders      *Orders     `yaml:"orders"`              // the jobs are a shop's orders; rate is of orders, and steps to sequence mean nothing
 	MaxAttempts int         `yaml:"max_attempts"`        // default 8
 	Retry       Duration    `yaml:"retry"`               // wait after the first failed run, doubling up to four times as long; default 500ms

@@ -36,7 +36,7 @@ var floors = map[string][]string{
 	"checker/explain":              {"checker/past", "checker/phrase", "checker/property", "harness/record"},
 	"checker":                      {"checker/explain", "checker/linear", "checker/phrase", "checker/property", "harness/record"},
 	"harness/env":                  {"core", "harness/record", "scripts"},
-	"harness/target":               {"core", "examples", "harness/env", "harness/record", "internal"},
+	"harness/target":               {"core", "core/service", "examples", "harness/env", "harness/record", "internal"},
 	"harness/target/system/broken": {"core", "core/mistake", "harness/record", "harness/target"}, // for bin/worker-broken alone
 	"harness/fault":                {"harness/env", "harness/record", "harness/target", "internal"},
 	"harness/scenario":             {"core", "harness/env", "harness/fault", "harness/record", "harness/target", "internal", "scenarios"},

@@ -33,6 +33,8 @@ type Details struct {
 	// of a command that was refused the state that its job was said to be in; unknown: there
 	// is no such job
 	Told string `json:"told,omitempty" of:"pending running completed dlq cancelled abandoned unknown"`
+	// of a command on many jobs the answer for each
+	Answers []Answered `json:"answers,omitempty"`
 	// how many there were
 	Arrivals *Arrivals `json:"arrivals,omitempty"`
 	// the run's number among the job's claims
@@ -106,6 +108,7 @@ func (e *Event) SerialRead() *SerialRead { return e.details().SerialRead }
 func (e *Event) Command() *Command       { return e.details().Command }
 func (e *Event) Arrivals() *Arrivals     { return e.details().Arrivals }
 func (e *Event) Told() string            { return e.details().Told }
+func (e *Event) Answers() []Answered     { return e.details().Answers }
 
 // OwnDetails are the event's details to be set: its own, and no longer those of an event
 // that it is a copy of.

@@ -48,8 +48,8 @@ const OpUpdate Op = "update"
 // schedule.
 const OpSchedule Op = "schedule"
 
-// OpCommand is a client's whole call that cancels, redrives or hastens a job, or pauses or
-// resumes a shard.
+// OpCommand is a client's whole call that cancels, redrives, hastens or runs a job, pauses or
+// resumes a shard, or redrives the dead jobs of a queue.
 const OpCommand Op = "command"
 
 // OpLock is a client's whole call, from asking for the lock to holding it (ok,

@@ -83,9 +83,9 @@ var forms = []form{
 	{op: OpSchedule, by: workers, main: true, means: "a client's whole call that puts, disables, enables, removes or triggers a schedule: key is the schedule's",
 		invoke: "key schedule", ok: "key result=applied|duplicate [sends]", other: given},
 	{op: OpCommand, by: workers, main: true,
-		means: "a client's whole call that cancels, redrives or hastens a job, or pauses or resumes a shard: key is the job's id, or " +
-			"the shard; told is the state by which it was refused",
-		invoke: "key command", ok: "key result=applied|duplicate [sends]", other: "key [told error sends server_timeout]"},
+		means: "a client's whole call that cancels, redrives, hastens or runs a job, pauses or resumes a shard, or redrives the dead jobs of a queue: " +
+			"key is the job's id, the shard or the queue; told is the state by which it was refused",
+		invoke: "key command", ok: "key result=applied|duplicate [answers sends]", other: "key [told error sends server_timeout]"},
 	{op: OpRaise, main: true, means: "raises the highest token that a resource of the sink has seen; key is the resource",
 		invoke: "key issuer token", ok: "key result=applied seen [seq issuer token sends]", other: unraised},
 	{op: OpGet, main: true, means: "reads a resource's value",

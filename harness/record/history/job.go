@@ -32,6 +32,15 @@ const (
 	DoResume = "resume" // runs are claimed again
 )
 
+// What only a Command asks for.
+const (
+	// DoRun has a job run as soon as it can, whatever it waits for: it is hastened, or redriven, or
+	// runs anyway.
+	DoRun = "run"
+	// DoRedriveDead redrives the first jobs of a queue's dead letter queue.
+	DoRedriveDead = "redrive-dead"
+)
+
 // Change is one job's or one schedule's change in a shard's batch, or in an update, or
 // one of the shard itself.
 type Change struct {
@@ -113,16 +122,27 @@ type Schedule struct {
 	Trigger string `json:"trigger,omitempty" is:"name"`
 }
 
-// Command is what is asked for of a job or a shard.
+// Command is what is asked for of a job, a shard or a queue.
 type Command struct {
 	// its queue
 	Queue string `json:"queue" is:"name"`
 	// the key of its shard, or of the shard that is meant
-	Shard string `json:"shard" is:"name"`
-	// what is asked for: of a job cancel, redrive or hasten, of a shard pause or resume
-	Do string `json:"do" of:"cancel redrive hasten pause resume"`
+	Shard string `json:"shard,omitempty" is:"name"`
+	// what is asked for: of a job cancel, redrive, hasten or run (hastened, or redriven, or it runs
+	// anyway), of a shard pause or resume, of a queue redrive-dead (redrive its first dead jobs)
+	Do string `json:"do" of:"cancel redrive hasten run pause resume redrive-dead"`
 	// the whole queue is meant by one command, of which there is an operation for each shard
 	Whole bool `json:"whole,omitempty"`
+}
+
+// Answered is the answer for one job of a command on many.
+type Answered struct {
+	// the job
+	Job string `json:"job" is:"name"`
+	// the key of its shard
+	Shard string `json:"shard" is:"name"`
+	// ok: it was done; fail: it was not; unknown: nobody knows
+	Outcome string `json:"outcome" of:"ok fail unknown"`
 }
 
 // ToldUnknown says in Told that there is no such job.

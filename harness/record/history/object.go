@@ -249,7 +249,13 @@ var objects = compile(
 			{"disable enable remove", "queue shard"},
 			{"trigger", "queue shard trigger"},
 		}},
-	&object{of: Command{}, name: "command", means: "what is asked for of a job or a shard"},
+	&object{of: Command{}, name: "command", means: "what is asked for of a job, a shard or a queue",
+		by: "do", kinds: []objectKind{
+			{"cancel redrive hasten run", "queue shard"},
+			{"pause resume", "queue shard [whole]"},
+			{"redrive-dead", "queue"},
+		}},
+	&object{of: Answered{}, name: "answered", means: "the answer for one job of a command on many"},
 	&object{of: Arrivals{}, name: "arrivals", means: "how many jobs a worker's life was to enqueue so far, and how many of them it left out"},
 	&object{of: JobRow{}, name: "job_row", means: "a row of a shard, or of a job with a lock of its own, when all processes have ended",
 		by: "kind", kinds: []objectKind{

@@ -57,13 +57,21 @@ const (
 // commander gives commands at a rate, each kind by itself: an open loop.
 type commander struct {
 	*process
-	to    Commander // nil: a scheduler that takes none
-	names names
+	to Commander // nil: a scheduler that takes none
+	// redriver redrives the dead jobs of a queue by one command, through the API; nil: they are
+	// redriven one by one.
+	redriver redriver
+	names    names
 
 	mu   sync.Mutex
 	rng  *rand.Rand
 	jobs ring // that were acknowledged to this worker
 	dead ring // that this worker has put into the dead letter queue
+}
+
+// redriver takes the command to redrive dead jobs, whichever they are; *apiClient is one.
+type redriver interface {
+	RedriveDead(ctx context.Context, queue string, limit int) ([]history.Answered, error)
 }
 
 func newCommander(p *process) *commander {
@@ -115,13 +123,17 @@ func (c *commander) run(ctx, feed context.Context) {
 	if rates == nil || c.to == nil {
 		return
 	}
+	hasten := history.DoHasten
+	if c.cfg.Jobs.API {
+		hasten = history.DoRun // which is what the API has instead
+	}
 	var wg sync.WaitGroup
 	for name, of := range map[string]struct {
 		rate float64
 		do   func(context.Context)
 	}{
 		history.DoCancel:         {rates.Cancel, func(ctx context.Context) { c.onJob(ctx, history.DoCancel, &c.jobs) }},
-		history.DoHasten:         {rates.Hasten, func(ctx context.Context) { c.onJob(ctx, history.DoHasten, &c.jobs) }},
+		history.DoHasten:         {rates.Hasten, func(ctx context.Context) { c.onJob(ctx, hasten, &c.jobs) }},
 		history.DoRedrive:        {rates.Redrive, c.redriveTwice},
 		history.DoRedrive + many: {rates.RedriveMany, c.redriveAll},
 		history.DoPause:          {rates.Pause, c.pauseShard},
@@ -182,8 +194,13 @@ func (c *commander) redriveTwice(ctx context.Context) {
 	}
 }
 
-// redriveAll redrives the dead jobs that are known, as the API's redrive of many does.
+// redriveAll redrives the dead jobs that are known, as the API's redrive of many does; or has that
+// done.
 func (c *commander) redriveAll(ctx context.Context) {
+	if c.redriver != nil {
+		c.redriveDead(ctx)
+		return
+	}
 	c.mu.Lock()
 	dead := append([]jobRef(nil), c.dead.jobs...)
 	c.mu.Unlock()
@@ -195,6 +212,20 @@ func (c *commander) redriveAll(ctx context.Context) {
 		}
 		wg.Go(func() { _ = c.job(ctx, history.DoRedrive, j) }) // recorded
 	}
+}
+
+// redriveDead has the first dead jobs of a random queue redriven by one command.
+func (c *commander) redriveDead(ctx context.Context) {
+	all := c.cfg.Jobs.queues()
+	n, _ := c.drawPause(len(all))
+	proc := c.names.take()
+	defer c.names.give(proc)
+	what := history.Command{Queue: all[n], Do: history.DoRedriveDead}
+	request := history.Event{Proc: proc, Op: history.OpCommand, Key: what.Queue, Details: &history.Details{Command: &what}}
+	_ = c.askMany(ctx, request, func(ctx context.Context) (string, []history.Answered, error) { // recorded
+		answers, err := c.redriver.RedriveDead(ctx, what.Queue, redriveMost)
+		return "applied", answers, err
+	})
 }
 
 // redriveMost is how many jobs are redriven at once.

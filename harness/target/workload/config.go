@@ -103,6 +103,8 @@ type Jobs struct {
 	Mixture *Mixture `json:"mixture,omitempty"`
 	// Commands are given on jobs and shards beside; nil: none.
 	Commands *Commands `json:"commands,omitempty"`
+	// API: clients ask the scheduler of their worker through its HTTP API.
+	API bool `json:"api,omitempty"`
 	// Sequence is how many jobs follow each, one after the other.
 	Sequence int `json:"sequence,omitempty"`
 	// Dedupe is for how long the id of a job that has ended is remembered; 0: DedupeWindow.

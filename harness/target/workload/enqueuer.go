@@ -53,7 +53,7 @@ const (
 // enqueuer enqueues at a rate whatever the answers: an open loop.
 type enqueuer struct {
 	*process
-	scheduler jobScheduler
+	scheduler submits
 	issuer    func(job.Job) (string, error) // of a job's tokens
 	draw      draw
 	rng       *rand.Rand // used by run only
@@ -69,7 +69,7 @@ type enqueuer struct {
 // draw draws the job with a key in a queue.
 type draw func(e *enqueuer, queue, key string) job.Job
 
-func newEnqueuer(p *process, s jobScheduler, issuer func(job.Job) (string, error), draw draw) *enqueuer {
+func newEnqueuer(p *process, s submits, issuer func(job.Job) (string, error), draw draw) *enqueuer {
 	return &enqueuer{
 		process: p, scheduler: s, issuer: issuer, draw: draw, acknowledged: func(jobRef) {}, most: maxEnqueuing,
 		names: names{prefix: p.cfg.Life + "/e"}, rng: Rand(p.cfg.Seed, p.cfg.Life+"/enqueue"),

@@ -60,7 +60,7 @@ var exercised = map[string][]exercise{
 		{what: "Queue", by: "jobs-queues", event: "enqueue: queue", judged: "P5", mutant: "jobs-id-without-queue"},
 		{what: "Kind", by: "jobs-steady orders-pause-worker", event: "enqueue: kind", judged: "P16", mutant: "orders-pay-before-fence"},
 		{what: "Key", by: "jobs-steady jobs-mixture jobs-queues", event: "enqueue: key of the job, or none", judged: "P5", mutant: "jobs-id-without-queue"},
-		{what: "Request", why: "a digest that nothing but the API compares, whose tests have it"},
+		{what: "Request", why: "a digest that nothing but the API compares: jobs-api uses keys again with other bodies, and nothing judges that they are refused; the API's tests do"},
 		{what: "Payload", by: "jobs-steady jobs-mixture", event: "effect", judged: "P4", mutant: "jobs-key-with-attempt"},
 		{what: "Due", by: "jobs-due-later jobs-storm", event: "enqueue: due_ms", judged: "P12", mutant: "jobs-early-bird"},
 		{what: "Priority", by: "jobs-queues", event: "enqueue: priority", judged: "P12", mutant: "jobs-priority-lost"},
@@ -119,17 +119,27 @@ var exercised = map[string][]exercise{
 		{what: "Forget", by: "forget-pause-worker", event: "forget, ledger seal", judged: "P3 P4", mutant: "sink-forgets-all"},
 	},
 	"HTTP API": {
-		api("POST /jobs", "Submit"), api("POST /jobs/{id}/run", "Hasten"),
-		api("POST /api/v1/jobs", "Submit"), api("POST /api/v1/jobs/{id}/run", "Hasten"), api("POST /api/v1/jobs/{id}/cancel", "Cancel"),
-		api("POST /api/v1/jobs/{id}/retry", "Redrive"), api("POST /api/v1/dlq/{id}/redrive", "Redrive"), api("POST /api/v1/dlq/redrive", "Redrive, for each"),
-		api("PUT /api/v1/schedules/{key}", "Schedule"), api("DELETE /api/v1/schedules/{key}", "Schedule"),
-		api("POST /api/v1/schedules/{key}/enable", "Schedule"), api("POST /api/v1/schedules/{key}/disable", "Schedule"),
-		api("POST /api/v1/schedules/{key}/trigger", "Schedule"),
-		api("POST /api/v1/queues/{queue}/pause", "SetPaused"), api("POST /api/v1/queues/{queue}/resume", "SetPaused"),
+		api("POST /jobs", "enqueue", "P5", "jobs-api-key-unread"), api("POST /jobs/{id}/run", "command run", "P5", "jobs-api-answers-first"),
+		api("POST /api/v1/jobs", "enqueue", "P5", "jobs-api-key-unread"), api("POST /api/v1/jobs/{id}/run", "command run", "P5", "jobs-api-answers-first"),
+		api("POST /api/v1/jobs/{id}/cancel", "command cancel", "P5", "jobs-api-answers-first"),
+		api("POST /api/v1/jobs/{id}/retry", "command redrive", "P5", "jobs-api-answers-first"),
+		api("POST /api/v1/dlq/{id}/redrive", "command redrive", "P5", "jobs-api-answers-first"),
+		api("POST /api/v1/dlq/redrive", "command redrive-dead: answers", "P5", "jobs-api-redrive-in-part"),
+		api("PUT /api/v1/schedules/{key}", "schedule put", "P12", "jobs-api-schedules-cached"),
+		api("DELETE /api/v1/schedules/{key}", "schedule remove", "P12", "jobs-api-schedules-cached"),
+		api("POST /api/v1/schedules/{key}/enable", "schedule enable", "P12", "jobs-api-schedules-cached"),
+		{what: "POST /api/v1/schedules/{key}/disable", by: byAPI, event: "schedule disable", judged: "P12",
+			why: "a run ends by it, and one whose schedules go on would never finish; the checker's tests refuse the history of a mistake in it"},
+		api("POST /api/v1/schedules/{key}/trigger", "schedule trigger", "P12", "jobs-api-key-unread"),
+		api("POST /api/v1/queues/{queue}/pause", "command pause, with whole", "P5", "jobs-api-pause-first"),
+		api("POST /api/v1/queues/{queue}/resume", "command resume, with whole", "P5", "jobs-api-pause-first"),
 	},
 }
 
-// api is an endpoint, which calls a method of the scheduler.
-func api(endpoint, calls string) exercise {
-	return exercise{what: endpoint, why: "it calls " + calls + ", which runs call without it; the tests of core/service/api have it"}
+// byAPI are the scenario and the set whose clients ask the API.
+const byAPI = "jobs-api jobs-by-api"
+
+// api is an endpoint that these clients ask.
+func api(endpoint, event, judged, mutant string) exercise {
+	return exercise{what: endpoint, by: byAPI, event: event, judged: judged, mutant: mutant}
 }

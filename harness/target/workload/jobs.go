@@ -31,6 +31,7 @@ const DedupeWindow = time.Hour
 type jobs struct {
 	*process
 	scheduler jobScheduler
+	api       *apiServer // of a scheduler that clients ask through it; nil: they call it
 	lanes     *lanes
 	enqueuer  *enqueuer
 	recurring *recurrence // of a scheduler with schedules
@@ -43,18 +44,30 @@ type jobs struct {
 // jobScheduler is what the job workload runs.
 type jobScheduler interface {
 	Run(ctx context.Context) error
+	submits
+}
+
+// submits takes what clients enqueue.
+type submits interface {
 	Submit(ctx context.Context, j job.Job) (engine.Receipt, error)
 }
 
-// submitter is a scheduler that is given other jobs than those that are asked for.
+// asked is all that clients ask a scheduler for: a *scheduler.Scheduler, or an *apiClient of its API.
+type asked interface {
+	submits
+	recurring
+	Commander
+}
+
+// submitter is given other jobs than those that are asked for.
 type submitter struct {
-	jobScheduler
+	submits
 	change func(job.Job) job.Job
 }
 
-// Submit implements jobScheduler.
+// Submit implements submits.
 func (s submitter) Submit(ctx context.Context, j job.Job) (engine.Receipt, error) {
-	return s.jobScheduler.Submit(ctx, s.change(j))
+	return s.submits.Submit(ctx, s.change(j))
 }
 
 func newJobs(p *process) *jobs {
@@ -63,7 +76,10 @@ func newJobs(p *process) *jobs {
 
 // feedFrom makes what enqueues, when there is a scheduler.
 func (w *jobs) feedFrom(ctx context.Context, issuer func(job.Job) (string, error), draw draw) load {
-	to := w.scheduler
+	to := submits(w.scheduler)
+	if w.api != nil {
+		to = w.api.client
+	}
 	if w.hooks.Submit != nil {
 		to = submitter{to, w.hooks.Submit}
 	}
@@ -188,9 +204,17 @@ func (w *jobs) shardScheduler(ctx context.Context, handlers map[string]worker.Ha
 	if err != nil {
 		return err
 	}
-	w.scheduler, w.recurring, w.commander.to = s, newRecurrence(p, s), s
+	w.scheduler = s
+	to := asked(s)
+	if j.API {
+		if w.api, err = p.serveAPI(s); err != nil {
+			return err
+		}
+		to, w.commander.redriver = w.api.client, w.api.client
+	}
+	w.recurring, w.commander.to = newRecurrence(p, to), to
 	if p.hooks.Commander != nil {
-		w.commander.to = p.hooks.Commander(p.cfg, s)
+		w.commander.to = p.hooks.Commander(p.cfg, to)
 	}
 	return nil
 }
@@ -239,6 +263,9 @@ func (w *jobs) run(ctx context.Context, ready func() error) error {
 	wg.Go(func() { w.commander.run(ctx, w.feed) })
 	err := w.scheduler.Run(ctx)
 	w.stopping()
+	if w.api != nil { // it answers until the shards are handed over
+		w.api.close(ctx)
+	}
 	wg.Wait()
 	return err
 }

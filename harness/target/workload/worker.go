@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/http"
 	"slices"
 	"time"
 
@@ -49,7 +50,9 @@ type Hooks struct {
 	Handler  func(Config, *cassandra.DB, worker.Handler) worker.Handler
 	// Commander decorates what commands on jobs and shards are given to.
 	Commander func(Config, Commander) Commander
-	Tasks     func(Config, sink.Sink) sink.Sink
+	// API decorates the handler of the HTTP API, of a run whose clients ask it.
+	API   func(Config, http.Handler) http.Handler
+	Tasks func(Config, sink.Sink) sink.Sink
 	// Submit changes what the scheduler is given of a job that a client enqueues.
 	Submit func(job.Job) job.Job
 	// Shop decorates what the runs of orders hand their effects to, where they are not
@@ -170,15 +173,25 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 
 // ask records a request to the scheduler, and how it ended; send returns that in a word.
 func (p *process) ask(ctx context.Context, request history.Event, send func(context.Context) (string, error)) error {
+	return p.askMany(ctx, request, func(ctx context.Context) (string, []history.Answered, error) {
+		result, err := send(ctx)
+		return result, nil, err
+	})
+}
+
+// askMany does so for a request that is about many jobs, and has an answer for each.
+func (p *process) askMany(ctx context.Context, request history.Event, send func(context.Context) (string, []history.Answered, error)) error {
 	e := request
 	e.ID, e.Type = p.rec.NewID(), history.Invoke
 	p.rec.Record(e)
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.TTL)
 	defer cancel()
-	result, err := send(ctx)
+	result, answers, err := send(ctx)
 	e.Type, e.Error, e.Details = endType(store.OutcomeOf(err)), errText(err), nil
 	if err == nil {
-		e.Result = result
+		if e.Result = result; len(answers) > 0 {
+			e.Details = &history.Details{Answers: answers}
+		}
 	} else if state := told(err); state != "" && e.Op == history.OpCommand {
 		e.Details = &history.Details{Told: state}
 	}
