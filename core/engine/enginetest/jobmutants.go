@@ -133,7 +133,7 @@ var otherMutants = []Mutant{
 	})},
 	{Name: "hand-over before effects are drained", Rules: []string{"handover", "exclusive"}, Under: "stop",
 		Plant: options(func(o *engine.Options) { o.Executor, o.DrainTimeout = hasty{o.Executor}, time.Millisecond })},
-	{Name: "an unknown forward taken as failed", Rules: []string{"fail"}, Plant: forwards(func(rec engine.Receipt,
+	{Name: "an unknown forward taken as failed", Rules: []string{"fail"}, Under: "cut", Plant: forwards(func(rec engine.Receipt,
 		err error) (engine.Receipt, error) {
 		if err != nil {
 			err = &store.Error{Op: "forward", Outcome: store.Fail, Cause: err}
