@@ -103,7 +103,7 @@ func drawRule(r *rand.Rand) calendarRule {
 			return t.Day() == 1 || t.Day() == 15 || t.Weekday() == time.Sunday
 		}, false}
 	case 7:
-		return calendarRule{fmt.Sprintf("%d 0-23 * * *", m), 0, is(m), always, everyDay, false}
+		return calendarRule{fmt.Sprintf("%d 0-23 * * *", m), 0, is(m), always, everyDay, true}
 	}
 	return calendarRule{"@daily", 0, is(0), is(0), everyDay, false}
 }

@@ -50,7 +50,8 @@ var batchMutants = []Mutant{
 		World: func(c *Config) { c.beyond, c.rates = true, []float64{0.4, 2, 1} }},
 	{Name: "a rejection by a row read as applied", Rules: []string{"acked-lost"},
 		Plant: misread(func(b store.Batch, s store.Stamp) bool { return s == b.From })},
-	{Name: "batches of any size", Rules: []string{"bytes"}, Plant: options(func(o *engine.Options) { o.MaxBytes = store.MaxBytes })},
+	{Name: "batches of any size", Rules: []string{"bytes"}, Under: "storms", World: func(c *Config) { c.maxBytes = 4 << 10 },
+		Plant: options(func(o *engine.Options) { o.MaxBytes = store.MaxBytes })},
 }
 
 // rowMutants write or read rows that are wrong.
@@ -133,7 +134,7 @@ var otherMutants = []Mutant{
 	})},
 	{Name: "hand-over before effects are drained", Rules: []string{"handover", "exclusive"}, Under: "stop",
 		Plant: options(func(o *engine.Options) { o.Executor, o.DrainTimeout = hasty{o.Executor}, time.Millisecond })},
-	{Name: "an unknown forward taken as failed", Rules: []string{"fail"}, Plant: forwards(func(rec engine.Receipt,
+	{Name: "an unknown forward taken as failed", Rules: []string{"fail"}, Under: "cut", Plant: forwards(func(rec engine.Receipt,
 		err error) (engine.Receipt, error) {
 		if err != nil {
 			err = &store.Error{Op: "forward", Outcome: store.Fail, Cause: err}
