@@ -120,7 +120,7 @@ func (c *apiClient) Schedule(ctx context.Context, cmd engine.ScheduleCommand) (e
 	return engine.Receipt{ID: out.ID, Duplicate: out.Duplicate}, nil
 }
 
-// RedriveDead redrives the first dead jobs of a queue, so many at most, and says what it was told of
+// RedriveDead redrives the first dead jobs of a queue, so many at most, and returns the answer about
 // each.
 func (c *apiClient) RedriveDead(ctx context.Context, queue string, limit int) ([]history.Answered, error) {
 	var out struct {

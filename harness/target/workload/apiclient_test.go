@@ -181,8 +181,11 @@ func TestAPIClientSchedules(t *testing.T) {
 	for _, of := range []Recurring{
 		{Key: "every second", Kind: schedule.FixedRate, Every: time.Second, Misfire: schedule.MisfireAll, Window: time.Hour, Overlap: schedule.OverlapAllow},
 		{Key: "cron/1", Kind: schedule.Cron, Cron: "*/2 * * * * *", Zone: "Europe/Berlin", Grace: 2 * time.Second, Overlap: schedule.OverlapQueue},
+		{Key: "at", Kind: schedule.At, At: 7 * time.Second, Overlap: schedule.OverlapAllow},
+		{Key: "between", Kind: schedule.FixedRate, Every: time.Second, At: -500 * time.Millisecond, Until: 2 * time.Second},
+		{Key: "now", Kind: schedule.Now, Overlap: schedule.OverlapAllow},
 	} {
-		d := of.Definition("q 1", jobs.occurrence(20*time.Millisecond))
+		d := of.Definition("q 1", jobs.occurrence(20*time.Millisecond), time.UnixMilli(1_700_000_000_123))
 		ask := func(verb engine.Verb, trigger string) (engine.Receipt, error) {
 			cmd := engine.ScheduleCommand{Verb: verb, Queue: d.Queue, Key: d.Key, Trigger: trigger}
 			if verb == engine.PutSchedule {

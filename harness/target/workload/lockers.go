@@ -85,8 +85,8 @@ func (c *client) closes() {
 	}
 }
 
-// reopen closes the lock client when it is time to, whoever of the worker's clients holds leases or
-// waits, and opens a new one then. Meanwhile the others go on to ask the one that is being closed. Half
+// reopen closes the lock client when it is time to, also while clients of the worker hold leases or
+// wait for them, and then opens a new one. Meanwhile the others go on to ask the one that is being closed. Half
 // of the calls have a limit that is drawn, so that some give leases up.
 func (c *client) reopen() {
 	if c.closing == 0 || c.clock.Now() < c.closing {
