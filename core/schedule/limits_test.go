@@ -173,3 +173,22 @@ func TestFloorDiv(t *testing.T) {
 		}
 	}
 }
+
+// TestFiresSoManyAtOnce: what is over the limit stays for the next decision.
+func TestFiresSoManyAtOnce(t *testing.T) {
+	t.Parallel()
+	s := mustNew(t, Definition{Timing: Timing{Kind: FixedRate, Every: time.Second}, Misfire: MisfireAll, Window: time.Hour, Overlap: OverlapAllow})
+	const now = 6000
+	st := s.Start(0)
+	for _, want := range [][]int64{{0, 1000, 2000}, {3000, 4000, 5000}, {6000}} {
+		got := s.Decide(st, now, 3)
+		var fire []int64
+		for _, o := range got.Fire {
+			fire = append(fire, o.Nominal)
+		}
+		if !slices.Equal(fire, want) {
+			t.Errorf("fires %v, want %v", fire, want)
+		}
+		st = got.State
+	}
+}
