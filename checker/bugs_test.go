@@ -191,6 +191,7 @@ var besideMistake = map[string][]string{
 	"unknown-acquire-fails": {"resend-misread"},
 	"jobs-tick-blind":       {"claim-leaves-row"},
 	"jobs-unknown-means-no": {"unknown-recorded-as-failed"},
+	"jobs-early-bird":       {"backoff-exceeded"}, // retries are due by the same clock
 }
 
 // realMistake is a mistake in the production core, and how its variant of real runs is found.

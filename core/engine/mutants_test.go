@@ -223,13 +223,6 @@ var deciders = []enginetest.Mutant{
 			})
 			return d
 		})},
-	{Name: "a clock that is far behind starts over", Rules: []string{"schedule", "calendar"}, Under: "days",
-		Plant: deciding(func(s schedule.Schedule, q question) schedule.Decision {
-			if q.st.Last > q.now+time.Hour.Milliseconds() {
-				q.st.Last = q.now
-			}
-			return q.of(s)
-		})},
 	{Name: "a crash is an outage", Rules: []string{"schedule", "calendar"}, Under: "days",
 		Plant: redefined(func(d *schedule.Definition) { d.Grace = time.Second })},
 	{Name: "the last day alone is made up for", Rules: []string{"schedule", "calendar"}, Under: "days",
