@@ -279,7 +279,8 @@ func (x *Inquiry) falseFailures() {
 	what := fmt.Sprintf("%s reported as failed without a row, and took effect: %s",
 		phrase.PluralWas(len(lost), "operation"), strings.Join(names, ", "))
 	var ids []string
-	alone := len(kinds) == 1 && resent == 0
+	// A second copy may have been lost as the first one was.
+	alone := len(kinds) == 1 && (resent == 0 || acquires == 0 && unknowns > 0)
 	switch {
 	case alone && kinds[history.OpAcquire] > 0:
 		ids = append(ids, "unknown-refused")
