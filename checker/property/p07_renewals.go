@@ -8,34 +8,38 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// checkExtends is the part of P7 about who renews by hand: what it is told it counts on.
-func (a *Judgement) checkExtends(p *Property) {
+// extension is a call by which a holder was told that its lease is renewed.
+type extension struct {
+	*past.Op
+	row   *past.Row
+	grant *past.Grant
+	wrong string // why the lease is not renewed; "": it is
+}
+
+// extensions are those that can be judged.
+func (a *Judgement) extensions() (all []extension) {
 	for _, l := range a.Rows {
 		for _, c := range l.Extends {
-			g := extended(l, c)
-			if g == nil {
+			if c.Outcome != history.OK {
 				continue
 			}
-			p.Checked++
-			if why := notRenewed(g, c); why != "" {
-				p.add(l.Name, append(windowOf(g, c.Invoke), c.End), "%s was told that its lease on %s, token %d, is renewed, %s",
-					c.Invoke.Proc, l.Name, g.Token, why)
+			if g := l.Find(c.Invoke.Token, c.Invoke.Proc); g != nil && g.OwnedBy(c.Invoke.Proc) && !g.ClockBeyond {
+				all = append(all, extension{c, l, g, notRenewed(g, c)})
 			}
 		}
 	}
+	return all
 }
 
-// extended is the grant that a call says it has renewed; nil: it says nothing of the kind, or of none
-// that can be judged.
-func extended(l *past.Row, c *past.Op) *past.Grant {
-	if c.Outcome != history.OK {
-		return nil
+// checkExtends is the part of P7 about who renews by hand: what it is told it counts on.
+func (a *Judgement) checkExtends(p *Property) {
+	for _, e := range a.extensions() {
+		p.Checked++
+		if e.wrong != "" {
+			p.add(e.row.Name, append(windowOf(e.grant, e.Invoke), e.End), "%s was told that its lease on %s, token %d, is renewed, %s",
+				e.Invoke.Proc, e.row.Name, e.grant.Token, e.wrong)
+		}
 	}
-	g := l.Find(c.Invoke.Token, c.Invoke.Proc)
-	if g == nil || !g.OwnedBy(c.Invoke.Proc) || g.ClockBeyond {
-		return nil
-	}
-	return g
 }
 
 // notRenewed says why a lease is not renewed by a call that says so; "": it is. The call needs a renewal
@@ -65,19 +69,12 @@ func (x *Inquiry) renewalsInVain() {
 	if !x.failed("P7") {
 		return
 	}
-	for _, l := range x.Rows {
-		for _, c := range l.Extends {
-			g := extended(l, c)
-			if g == nil {
-				continue
-			}
-			why := notRenewed(g, c)
-			if why == "" {
-				continue
-			}
-			s := x.found("renewal-only-told", shown, "%s was told that it renewed %s, %s", c.Invoke.Proc, l.Name, why)
-			s.showAt(l.Name, c.End, x.granted(RoleBefore, g), x.before(c.Invoke, "%s renews its lease by hand", c.Invoke.Proc),
-				x.mistake(c.End, "it is told that it did, %s", why))
+	for _, e := range x.extensions() {
+		if e.wrong == "" {
+			continue
 		}
+		s := x.found("renewal-only-told", shown, "%s was told that it renewed %s, %s", e.Invoke.Proc, e.row.Name, e.wrong)
+		s.showAt(e.row.Name, e.End, x.granted(RoleBefore, e.grant), x.before(e.Invoke, "%s renews its lease by hand", e.Invoke.Proc),
+			x.mistake(e.End, "it is told that it did, %s", e.wrong))
 	}
 }

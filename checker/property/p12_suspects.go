@@ -72,15 +72,11 @@ func (x *Inquiry) scheduleCommands() {
 		if l := x.RowOf[s.Shard]; s.Other || l == nil || !l.Complete {
 			continue
 		}
-		told := acknowledged(s)
-		for _, do := range slices.Sorted(maps.Keys(told)) {
-			if len(told[do]) <= s.Done[do] {
-				continue
-			}
-			o := told[do][len(told[do])-1]
+		for _, c := range lostCommands(s) {
+			o := c.told[len(c.told)-1]
 			sus := x.found("command-not-carried-out", shown, "to %s schedule %s was acknowledged %s, and done %s",
-				do, s.Key, phrase.Times(len(told[do])), phrase.Times(s.Done[do]))
-			sus.show(s.Key, o.End.TS, []string{o.Invoke.Proc}, x.before(o.Invoke, "%s asks to %s schedule %s", o.Invoke.Proc, do, s.Key),
+				c.do, s.Key, phrase.Times(len(c.told)), phrase.Times(c.done))
+			sus.show(s.Key, o.End.TS, []string{o.Invoke.Proc}, x.before(o.Invoke, "%s asks to %s schedule %s", o.Invoke.Proc, c.do, s.Key),
 				x.mistake(o.End, "it is told that this is done; not every such answer has a batch"))
 		}
 	}

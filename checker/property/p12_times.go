@@ -39,8 +39,7 @@ func init() {
 			{id: "schedule-set-back", Statement: "the next time of a schedule is counted from what its owner's clock shows, not from the " +
 				"last one: when that clock is behind, times come again"},
 			{id: "removal-in-memory", Statement: "a schedule that was removed comes back with another owner: only one knew of its removal"},
-			{id: "switch-in-memory", Statement: "a schedule that was disabled fires, or one that was enabled stands still, with another owner: " +
-				"only one knew of it"},
+			{id: "switch-in-memory", Statement: "a schedule was disabled or enabled in its owner's memory only: the next owner does not know"},
 			{id: "once-fires-again", Statement: "a schedule that fires once does so again: nothing durable says that it has"},
 			{id: "bounds-ignored", Statement: "a schedule fires before the instant at which it begins, or after the one at which it ends"},
 			{id: "overlap-not-kept", Statement: "an occurrence of a schedule begins before the one before it has ended, though its schedule forbids that"},
@@ -262,22 +261,31 @@ func (a *Judgement) checkSchedules(p *Property) (others int) {
 
 // checkCommands: what was acknowledged was done.
 func checkCommands(s *past.Schedule, p *Property) {
-	told := acknowledged(s)
-	for _, do := range slices.Sorted(maps.Keys(told)) {
-		if n := s.Done[do]; len(told[do]) > n {
-			p.add(s.Key, past.Events(told[do]...), "to %s schedule %s was acknowledged %s, and done %s: what it asks for is lost",
-				do, s.Key, phrase.Times(len(told[do])), phrase.Times(n))
-		}
+	for _, l := range lostCommands(s) {
+		p.add(s.Key, past.Events(l.told...), "to %s schedule %s was acknowledged %s, and done %s: what it asks for is lost",
+			l.do, s.Key, phrase.Times(len(l.told)), phrase.Times(l.done))
 	}
 }
 
-// acknowledged are the commands on a schedule, but for triggers, that were told to be done, by what they do.
-func acknowledged(s *past.Schedule) map[string][]*past.Op {
+// lostCommand is a kind of command that was acknowledged more often than it was done.
+type lostCommand struct {
+	do   string
+	told []*past.Op
+	done int
+}
+
+// lostCommands are those of a schedule, but for triggers, by what they do.
+func lostCommands(s *past.Schedule) (lost []lostCommand) {
 	told := map[string][]*past.Op{}
 	for _, o := range s.Calls {
 		if do := o.Invoke.Schedule().Do; do != history.DoTrigger && o.Outcome == history.OK && o.End.Result == past.ResultApplied {
 			told[do] = append(told[do], o)
 		}
 	}
-	return told
+	for _, do := range slices.Sorted(maps.Keys(told)) {
+		if n := s.Done[do]; len(told[do]) > n {
+			lost = append(lost, lostCommand{do, told[do], n})
+		}
+	}
+	return lost
 }
