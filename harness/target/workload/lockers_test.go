@@ -27,7 +27,7 @@ func (l endingLocker) Close(ctx context.Context) error {
 }
 
 // TestALockClientIsClosedInFavourOfAnother: now and then, with the number of the one that is closed,
-// and whoever asks meanwhile asks that one.
+// which callers go on to ask meanwhile.
 func TestALockClientIsClosedInFavourOfAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
