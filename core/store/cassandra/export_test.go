@@ -15,5 +15,11 @@ func PrepareKnowing(ctx context.Context, cfg Config, r Replication, more ...upgr
 	return prepare(ctx, cfg, r, append(knowledge{}, append(known, more...)...))
 }
 
-// SelectHints reads what DropKeyspace waits for.
-const SelectHints = selectHints
+// What DropKeyspace waits for.
+const (
+	SelectHints     = selectHints
+	SelectHintsSent = selectHintsSent
+)
+
+// KeepsHints tells whether a node does.
+func (db *DB) KeepsHints(ctx context.Context, ip string) bool { return db.keepsHints(ctx, ip) }

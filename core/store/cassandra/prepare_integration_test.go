@@ -229,11 +229,26 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestHintsAreSeen: what DropKeyspace waits for can be read.
+// TestHintsAreSeen: what DropKeyspace waits for can be read, and comes to an end.
 func TestHintsAreSeen(t *testing.T) {
 	t.Parallel()
-	db := cassandratest.Open(t, cassandratest.Keyspace(t))
+	cfg := cassandratest.Keyspace(t)
+	db := cassandratest.Open(t, cfg)
 	if _, err := db.Query(t.Context(), false, cassandra.SelectHints); err != nil {
 		t.Error(err)
+	}
+	pools, err := db.Query(t.Context(), false, cassandra.SelectHintsSent)
+	if err != nil || len(pools) != 1 {
+		t.Fatalf("%v, %v: want one pool", pools, err)
+	}
+	for _, of := range []string{"active_tasks", "pending_tasks"} {
+		if _, ok := pools[0][of].(int); !ok {
+			t.Errorf("%s is %T, not an int", of, pools[0][of])
+		}
+	}
+	for end := time.Now().Add(30 * time.Second); db.KeepsHints(t.Context(), cfg.ContactPoints[0]); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a node of a cluster that lacks nothing keeps hints")
+		}
 	}
 }

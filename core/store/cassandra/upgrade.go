@@ -272,7 +272,12 @@ func (db *DB) settings(ctx context.Context, keyspace string) (map[string]string,
 // default) and send those to nodes that are up every 10 s.
 const hintsWait = 30 * time.Second
 
-const selectHints = "SELECT status FROM system_views.pending_hints"
+// What a node keeps for others: files of hints, and those that it is sending, which it no
+// longer counts among the files.
+const (
+	selectHints     = "SELECT status FROM system_views.pending_hints"
+	selectHintsSent = "SELECT active_tasks, pending_tasks FROM system_views.thread_pools WHERE name = 'HintsDispatcher'"
+)
 
 // awaitHints waits until no node keeps hints, writes that another one has missed, for a node
 // that is up. A node that is sent a write to a table that it is dropping fails half-way
@@ -283,13 +288,24 @@ func (db *DB) awaitHints(ctx context.Context, nodes []string) {
 	const pause = 200 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, hintsWait)
 	defer cancel()
-	up := func(hints map[string]any) bool { return hints["status"] == "UP" }
 	for _, ip := range nodes {
-		for {
-			rows, err := db.queryOn(ctx, ip, selectHints)
-			if err != nil || !slices.ContainsFunc(rows, up) || clock.Go().Sleep(ctx, pause) != nil {
-				break
-			}
+		for db.keepsHints(ctx, ip) && clock.Go().Sleep(ctx, pause) == nil {
 		}
 	}
+}
+
+// keepsHints tells whether a node has hints for a node that is up, or sends some. The files
+// are read first: one that is taken to be sent between the two is seen as sent.
+func (db *DB) keepsHints(ctx context.Context, ip string) bool {
+	files, err := db.queryOn(ctx, ip, selectHints)
+	if err != nil {
+		return false
+	}
+	if slices.ContainsFunc(files, func(row map[string]any) bool { return row["status"] == "UP" }) {
+		return true
+	}
+	pools, err := db.queryOn(ctx, ip, selectHintsSent)
+	return err == nil && slices.ContainsFunc(pools, func(row map[string]any) bool {
+		return row["active_tasks"] != 0 || row["pending_tasks"] != 0
+	})
 }
