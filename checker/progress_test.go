@@ -108,6 +108,12 @@ func TestProgress(t *testing.T) {
 		"of the targets": {going{progress: history.Progress{MinCycles: 3, Group: history.GroupTargets, LongestGapMS: 1200}, fault: "latency", targets: []string{"w1"}}, "", ""},
 		"none of the others": {going{progress: history.Progress{MinCycles: 1, Group: history.GroupOthers, LongestGapMS: 1200}, fault: "partition-ring", targets: []string{"w1", "w2"}},
 			"while partition-ring was in force, for 4000.0 ms in all, 0 lock cycles of the other workers succeeded", "P11"},
+		"none of the others, in windows that are too short each": {going{progress: history.Progress{MinCycles: 1, Group: history.GroupOthers, LongestGapMS: 4500}, fault: "partition-ring", targets: []string{"w1", "w2"}, change: func(y *tiny) {
+			y.fault("f2", "partition-ring", 6050, 7950, "w1", "w2")
+		}}, "while partition-ring was in force 0 lock cycles succeeded, the scenario demands 1", "P14"},
+		"none of the others, in windows that are one": {going{progress: history.Progress{MinCycles: 1, Group: history.GroupOthers, LongestGapMS: 4500}, fault: "partition-ring", targets: []string{"w1", "w2"}, change: func(y *tiny) {
+			y.fault("f2", "partition-ring", 5900, 7950, "w1", "w2")
+		}}, "0 lock cycles of the other workers succeeded although", "P11"},
 		"too few, and no time for more": {going{progress: history.Progress{MinCycles: 100, LongestGapMS: 1200}, fault: "partition", targets: n1}, "succeeded, the scenario demands 100", "P14"},
 
 		"a fault that never came":    {going{progress: history.Progress{Fault: "flood", LongestGapMS: 10}, fault: "partition", targets: n1}, "under fault flood, which was not injected", "P14"},
