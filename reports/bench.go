@@ -100,6 +100,8 @@ type BenchRound struct {
 	// always from the first until all had ended.
 	SinkLWTs int64 `json:"sink_lwts,omitempty"`
 	Ended    int64 `json:"ended,omitempty"`
+	// Cost is what its operations took beside time; nil: not known.
+	Cost *BenchCost `json:"cost,omitempty"`
 	// Fair is Jain's index of ok operations by client: 1 for equal shares, 1/n
 	// if one of n got all; 0: not known.
 	Fair float64 `json:"fair,omitempty"`
