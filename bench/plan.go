@@ -52,11 +52,19 @@ const (
 	DefaultRounds = 8
 	DefaultWindow = 2 * time.Second
 	MinRounds     = 5
+	DefaultBudget = 20 * time.Minute
 )
+
+// mostRounds bounds what a budget allows.
+const mostRounds = 200
 
 // Config is how often and for how long arms run.
 type Config struct {
-	Rounds int           // default 8, at least 5
+	// Rounds is how many there are, at least 5; default 8. With a Budget it must be 0.
+	Rounds int
+	// Budget, if any, is how long rounds may go on: until then, or until what arms cost is
+	// known well enough (see wide). No round begins that would probably end later.
+	Budget time.Duration
 	Window time.Duration // of an arm in a round; default 2 s
 	// Lead is how long an arm is under load before its window begins, for what needs
 	// time to become steady; default none.
@@ -65,6 +73,12 @@ type Config struct {
 }
 
 func (c Config) withDefaults() (Config, error) {
+	if c.Budget != 0 {
+		if c.Rounds != 0 {
+			return c, fmt.Errorf("%d rounds and a budget of %s: give one of them", c.Rounds, c.Budget)
+		}
+		c.Rounds = mostRounds
+	}
 	if c.Rounds == 0 {
 		c.Rounds = DefaultRounds
 	}
@@ -72,6 +86,8 @@ func (c Config) withDefaults() (Config, error) {
 		c.Window = DefaultWindow
 	}
 	switch {
+	case c.Budget < 0:
+		return c, fmt.Errorf("a budget of %s: use more than 0, and about 20m for numbers to quote", c.Budget)
 	case c.Rounds < MinRounds:
 		return c, fmt.Errorf("%d rounds: at least %d are needed for a spread that means something", c.Rounds, MinRounds)
 	case c.Window < 100*time.Millisecond:
@@ -138,11 +154,17 @@ func (p *Plan) Arm(id string) (Arm, error) {
 // rehearsal is the part of the window that an arm gets in round 0.
 const rehearsal = 4
 
-// Estimate is about how long the plan takes, without warm-up; between is what an arm
+// cut ends the plan after so many rounds.
+func (p *Plan) cut(rounds int) { p.Rounds, p.Order = rounds, p.Order[:rounds+1] }
+
+// Estimate is about how long the plan takes, or may take, without warm-up; between is what an arm
 // takes beside its window: first operations, draining.
 func (p *Plan) Estimate(between time.Duration) time.Duration {
 	n := time.Duration(len(p.Arms))
 	between += p.Lead
+	if p.Budget > 0 {
+		return p.Budget + n*(p.Window/rehearsal+between)
+	}
 	return n * (p.Window/rehearsal + between + time.Duration(p.Rounds)*(p.Window+between))
 }
 

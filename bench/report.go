@@ -64,10 +64,13 @@ func (r *Result) reportArm(a Arm) (reports.BenchArm, error) {
 		}
 		round := reports.BenchRound{
 			Round: s.Round, Seconds: s.Seconds, OK: s.OK, Fail: s.Fail, Unknown: s.Unknown, Latency: latency,
-			LWTs: s.Sent.LWTs, Done: s.Done, SinkLWTs: s.SinkLWTs, Ended: s.Ended,
+			LWTs: s.Sent.LWTs, Done: s.Done, SinkLWTs: s.SinkLWTs, Ended: s.Ended, Cost: s.Cost,
 		}
 		if a.compete() {
 			round.Fair = jain(s)
+		}
+		if s.Load.Known {
+			round.Load = &reports.BenchLoad{Own: s.Load.Own, Nodes: s.Load.Nodes, Other: s.Load.Other, Stolen: s.Load.Stolen}
 		}
 		out.Rounds = append(out.Rounds, round)
 	}
@@ -164,12 +167,32 @@ func (r *Result) judge() error {
 		} else {
 			r.Note("%s: %s", text, resolves(e))
 		}
+		r.judgeCosts(a, n.Costs)
 	}
 	r.judgeWeather()
 	if r.Targets != nil {
 		r.Met, err = r.Targets(r)
 	}
 	return err
+}
+
+// judgeCosts looks at what a copy cost beside its original.
+func (r *Result) judgeCosts(a Arm, costs []reports.CostNumbers) {
+	var same []string
+	for _, c := range costs {
+		e := c.ToCopied
+		text := fmt.Sprintf("%s %.3f [%.3f, %.3f]", c.ID, e.Median, e.Low, e.High)
+		switch {
+		case !c.Gated:
+		case c.Noisy():
+			r.Problem("A/A control with %d threads: %s of the arm that it copies: two equal things may differ by more than %.0f %%; do not quote it, and repeat it on a quieter machine or with a larger budget", a.Threads, text, 100*reports.CostNoise)
+		default:
+			same = append(same, text)
+		}
+	}
+	if len(same) > 0 {
+		r.Note("A/A control with %d threads, costs by those of the arm that it copies: %s", a.Threads, strings.Join(same, ", "))
+	}
 }
 
 // starved counts the windows in which a thread ended no operation at all.
@@ -195,10 +218,6 @@ func resolves(e stat.Estimate) string {
 	return text
 }
 
-// otherCores is how many cores others may keep busy before a reader is told to
-// close them.
-const otherCores = 0.2
-
 // judgeWeather says what others did on the machine meanwhile.
 func (r *Result) judgeWeather() {
 	var other, stolen []float64
@@ -212,10 +231,17 @@ func (r *Result) judgeWeather() {
 	}
 	o, t := stat.SpreadOf(other), stat.SpreadOf(stolen)
 	text := fmt.Sprintf("cores kept busy by other programs: median %.2f, most %.2f; taken by the machine below: median %.2f, most %.2f", o.Median, o.Max, t.Median, t.Max)
-	if o.Median > otherCores || t.Median > otherCores {
+	if o.Median > reports.ForeignCores || t.Median > reports.ForeignCores {
 		text += ": for steadier numbers run it alone"
 	}
 	r.Note("%s", text)
+	marked := 0
+	for _, s := range r.Samples {
+		if s.Load.Known && s.Load.Other+s.Load.Stolen > reports.ForeignCores {
+			marked++
+		}
+	}
+	r.Note("%d of %d windows ran beside foreign load (more than %.1f cores); they are marked in %s and dropped from nothing", marked, len(r.Samples), reports.ForeignCores, RoundsFile)
 }
 
 // firstError is one of those that the arm met.
@@ -321,6 +347,6 @@ func (p *Progress) window(w progress.Window) {
 func (p *Progress) sample(plan *Plan, a Arm, s Sample) {
 	p.window(progress.Window{
 		Round: s.Round, Rounds: plan.Rounds, Arm: a.Name, Threads: a.Threads, PerSecond: s.Rate(), Failed: int64(s.Fail), Unknown: int64(s.Unknown),
-		Text: fmt.Sprintf("round %d/%d  %s, %d threads: %.0f/s, %d failed, %d unknown", s.Round, plan.Rounds, a.Name, a.Threads, s.Rate(), s.Fail, s.Unknown),
+		Text: fmt.Sprintf("%s  %s, %d threads: %.0f/s, %d failed, %d unknown", plan.round(s.Round), a.Name, a.Threads, s.Rate(), s.Fail, s.Unknown),
 	})
 }

@@ -234,8 +234,15 @@ func TestStable(t *testing.T) {
 		{"one window far off", []float64{500, 500, 400, 500, 500, 500}, false},
 		{"nothing", []float64{0, 0, 0, 0, 0, 0}, false},
 	} {
-		if got := stable(c.rates); got != c.want {
+		if got := settled(c.rates, 1); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+		costs := make([]float64, len(c.rates))
+		for i, r := range c.rates {
+			costs[i] = 1000 / r
+		}
+		if got := settled(costs, -1); got != c.want && c.name != "nothing" {
+			t.Errorf("%s, as costs: %v, want %v", c.name, got, c.want)
 		}
 	}
 }

@@ -152,6 +152,9 @@ func Measure(ctx context.Context, suite Suite, env *Env, p *Progress) (*Result, 
 	if err := b.open(ctx); err != nil {
 		return nil, err
 	}
+	if env.DB != nil && len(env.PIDs) == 0 {
+		b.result.Note("the nodes' processes are not this tool's to read: their processor time and bytes are not in the costs")
+	}
 	if err := b.warmUp(ctx, d.WarmUp); err != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("warm-up: %w", err)
 	}
@@ -188,14 +191,20 @@ func (b *bench) window(a Arm, round int, length time.Duration) Window {
 
 // rounds does the rehearsal and the rounds.
 func (b *bench) rounds(ctx context.Context) {
+	begin := time.Now()
 	for round, order := range b.plan.Order {
+		if b.enough(round, time.Since(begin)) {
+			b.plan.cut(round - 1)
+			return
+		}
 		length := b.plan.Window
 		if round == 0 {
 			length /= rehearsal
 		}
 		for position, i := range order {
 			if ctx.Err() != nil {
-				b.result.Problem("interrupted in round %d of %d", round, b.plan.Rounds)
+				b.result.Problem("interrupted in %s", b.plan.round(round))
+				b.plan.cut(round)
 				return
 			}
 			arm := b.plan.Arms[i]
@@ -220,7 +229,7 @@ func (b *bench) rounds(ctx context.Context) {
 
 func (b *bench) sayRound(round int) {
 	if round == 0 {
-		b.progress.Line("rehearsal done, %d rounds follow", b.plan.Rounds)
+		b.progress.Line("rehearsal done, %s", b.plan.follow())
 		return
 	}
 	var samples []Sample
@@ -229,7 +238,7 @@ func (b *bench) sayRound(round int) {
 			samples = append(samples, s)
 		}
 	}
-	b.progress.Line("round %d/%d  %s", round, b.plan.Rounds, b.suite.Round(samples))
+	b.progress.Line("%s  %s", b.plan.round(round), b.suite.Round(samples))
 }
 
 // finish settles what is in the background and has the suite look at everything.

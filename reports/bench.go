@@ -102,6 +102,8 @@ type BenchRound struct {
 	Ended    int64 `json:"ended,omitempty"`
 	// Cost is what its operations took beside time; nil: not known.
 	Cost *BenchCost `json:"cost,omitempty"`
+	// Load is who kept the processors busy; nil: not known.
+	Load *BenchLoad `json:"load,omitempty"`
 	// Fair is Jain's index of ok operations by client: 1 for equal shares, 1/n
 	// if one of n got all; 0: not known.
 	Fair float64 `json:"fair,omitempty"`

@@ -17,6 +17,27 @@ type BenchCost struct {
 	Spent map[string]float64 `json:"spent"`
 }
 
+// BenchLoad is who kept the processors busy within a round's window, in cores.
+type BenchLoad struct {
+	Own    float64 `json:"own"`   // the benchmark's own process
+	Nodes  float64 `json:"nodes"` // the database's
+	Other  float64 `json:"other"` // everybody else
+	Stolen float64 `json:"stolen"`
+}
+
+// ForeignCores are how many cores others may keep busy within a window before it is
+// marked: rates and latencies of that window are not the machine's.
+const ForeignCores = 0.2
+
+// Disturbed says that a window is to be marked.
+func (l *BenchLoad) Disturbed() bool {
+	return l != nil && l.Other+l.Stolen > ForeignCores
+}
+
+// CostNoise is how far a copy's cost may reach from that of its original before neither is
+// to be quoted.
+const CostNoise = 0.10
+
 // What operations spend.
 const (
 	SpentClientCPU    = "client_cpu_s"    // of the processes that ask, in s of processor time
@@ -33,7 +54,8 @@ const (
 // rates do not: what disturbs the machine makes an operation slow, not dear.
 type BenchQuantity struct {
 	ID, Head, About string
-	// Of are the names of what is added up, Times the number of operations it is for.
+	// Of are the names of what is added up, the first of which must have been read, Times
+	// the number of operations it is for.
 	Of    []string
 	Times float64
 	// Gated: a copy of an arm must cost what the arm does, or nothing is to be quoted.
@@ -43,7 +65,7 @@ type BenchQuantity struct {
 // BenchQuantities are all of them, the order that of tables.
 var BenchQuantities = []BenchQuantity{
 	{ID: "cpu_s_per_1000", Head: "CPU s/1000", About: "processor time of all processes for 1000 operations, in s", Times: 1000, Gated: true,
-		Of: []string{SpentClientCPU, SpentSchedulerCPU, SpentStoreCPU}},
+		Of: []string{SpentStoreCPU, SpentClientCPU, SpentSchedulerCPU}},
 	{ID: "client_cpu_s_per_1000", Head: "client", About: "that of the clients", Times: 1000, Of: []string{SpentClientCPU}},
 	{ID: "scheduler_cpu_s_per_1000", Head: "scheduler", About: "that of scheduler processes", Times: 1000, Of: []string{SpentSchedulerCPU}},
 	{ID: "store_cpu_s_per_1000", Head: "store", About: "that of the nodes", Times: 1000, Of: []string{SpentStoreCPU}},
@@ -59,11 +81,13 @@ func (q BenchQuantity) per(c *BenchCost) (v float64, ok bool) {
 	if c == nil || c.Ops == 0 {
 		return 0, false
 	}
-	for _, name := range q.Of {
-		spent, read := c.Spent[name]
-		v, ok = v+spent, ok || read
+	if _, ok = c.Spent[q.Of[0]]; !ok {
+		return 0, false
 	}
-	return v * q.Times / float64(c.Ops), ok
+	for _, name := range q.Of {
+		v += c.Spent[name]
+	}
+	return v * q.Times / float64(c.Ops), true
 }
 
 // CostNumbers is a quantity of an arm over its rounds.
@@ -75,6 +99,9 @@ type CostNumbers struct {
 
 	rounds map[int]float64
 }
+
+// Noisy says that this is the cost of a copy which is too far from that of its original.
+func (c CostNumbers) Noisy() bool { return c.ToCopied.N > 0 && c.ToCopied.Reach() > CostNoise }
 
 // costs are those quantities of which something was read.
 func (a BenchArm) costs() (out []CostNumbers) {
