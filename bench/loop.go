@@ -77,6 +77,10 @@ type Sample struct {
 	// SinkLWTs is what the sink sent, and Ended how many operations ended ok, from the
 	// first until all had ended, always: an effect takes as many at any load.
 	SinkLWTs, Ended int64
+	// Offered is the rate of an open load, 0 for a closed one; Lag is by how much its
+	// operations were begun later than they were meant to be.
+	Offered float64
+	Lag     *hdrhistogram.Histogram
 	// Cost is what Done operations took beside time.
 	Cost *reports.BenchCost
 	// Load is who kept the processors busy within the window.

@@ -1,11 +1,13 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -35,9 +37,19 @@ type Arm struct {
 	// Control is the arm that this is a copy of, "" for none: their ratio is
 	// what the machine's noise makes of two equal things.
 	Control string
+	// Open, if set, makes the load an open one: operations come at a part of the rate that
+	// another arm had in the rounds before, and their latencies count from when they were
+	// meant to begin. Threads are then how many may be under way at a time.
+	Open Open
 	// Ceiling is the bare update that the arm is compared with, Baseline another
 	// way to do the same work; "" for none.
 	Ceiling, Baseline string
+}
+
+// Open is the rate of an open load: Part of the median rate of the arm Of.
+type Open struct {
+	Of   string
+	Part float64
 }
 
 func (a Arm) changes() float64 {
@@ -129,11 +141,15 @@ func NewPlan(c Config, groups [][]Arm) (*Plan, error) {
 		at = append(at, indexes)
 	}
 	rng := rand.New(rand.NewPCG(c.Seed, 1))
-	for range c.Rounds + 1 {
+	for round := range c.Rounds + 1 {
 		var order []int
 		for _, g := range rng.Perm(len(at)) {
+			begin := len(order)
 			for _, i := range rng.Perm(len(at[g])) {
 				order = append(order, at[g][i])
+			}
+			if round == 0 { // a rate is known only when the arm that has it was run
+				slices.SortStableFunc(order[begin:], func(i, j int) int { return cmp.Compare(p.Arms[i].Open.Part, p.Arms[j].Open.Part) })
 			}
 		}
 		p.Order = append(p.Order, order)
@@ -217,7 +233,9 @@ type Window struct {
 	Round  int
 	Lead   time.Duration
 	Length time.Duration
-	Seed   uint64
+	// Rate is that of an open load, in operations a second.
+	Rate float64
+	Seed uint64
 	// PIDs are the database's processes on this machine.
 	PIDs []int
 }

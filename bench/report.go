@@ -54,7 +54,7 @@ func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func (r *Result) reportArm(a Arm) (reports.BenchArm, error) {
 	out := reports.BenchArm{
 		ID: a.ID, Scenario: a.Name, Contention: a.Contention, Threads: a.Threads, TTL: a.TTL, Shards: a.Shards,
-		Ceiling: a.Ceiling, Control: a.Control, Baseline: a.Baseline, LWTsPerOp: a.Changes,
+		Ceiling: a.Ceiling, Control: a.Control, Baseline: a.Baseline, LWTsPerOp: a.Changes, Open: a.Open.Part > 0,
 	}
 	samples := r.samples(a.ID)
 	for _, s := range samples {
@@ -66,6 +66,7 @@ func (r *Result) reportArm(a Arm) (reports.BenchArm, error) {
 			Round: s.Round, Seconds: s.Seconds, OK: s.OK, Fail: s.Fail, Unknown: s.Unknown, Latency: latency,
 			LWTs: s.Sent.LWTs, Done: s.Done, SinkLWTs: s.SinkLWTs, Ended: s.Ended, Cost: s.Cost,
 		}
+		round.Offered, round.Waiting, round.Oldest = s.Offered, s.Waiting, s.Oldest
 		if a.compete() {
 			round.Fair = jain(s)
 		}
@@ -151,6 +152,9 @@ func (r *Result) judge() error {
 		} else if n.Rate.Min == 0 {
 			r.Note("%s: in at least one round no operation ended within the window%s", a.ID, because(r.firstError(a)))
 		}
+		if a.Open.Part > 0 {
+			r.judgeOffered(a)
+		}
 		if n.Rate.N < MinRounds {
 			r.Problem("%s: %d complete rounds, %d are needed", a.ID, n.Rate.N, MinRounds)
 		}
@@ -193,6 +197,23 @@ func (r *Result) judgeCosts(a Arm, costs []reports.CostNumbers) {
 	if len(same) > 0 {
 		r.Note("A/A control with %d threads, costs by those of the arm that it copies: %s", a.Threads, strings.Join(same, ", "))
 	}
+}
+
+// judgeOffered says how well an open load was offered.
+func (r *Result) judgeOffered(a Arm) {
+	lag, err := merged(r.samples(a.ID), func(s Sample) *hdrhistogram.Histogram { return s.Lag })
+	if err != nil {
+		r.Problem("%s: %v", a.ID, err)
+		return
+	}
+	left := 0
+	var offered []float64
+	for _, s := range r.samples(a.ID) {
+		left += s.Waiting
+		offered = append(offered, s.Offered)
+	}
+	r.Note("%s: offered %s/s (median); operations were begun p50 %s, p99 %s after they were meant to be; %d could not be begun", a.ID,
+		reports.RateText(stat.Median(offered)), measure.FormatDuration(measure.Quantile(lag, 50)), measure.FormatDuration(measure.Quantile(lag, 99)), left)
 }
 
 // starved counts the windows in which a thread ended no operation at all.

@@ -15,6 +15,7 @@ import (
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/record/progress"
 	"fencepost/reports"
+	"fencepost/reports/stat"
 )
 
 // Options say where a suite is measured.
@@ -63,7 +64,8 @@ type bench struct {
 	suite    Suite
 	plan     *Plan
 	env      *Env
-	subjects map[string]Subject // by arm ID
+	subjects map[string]Subject   // by arm ID
+	rates    map[string][]float64 // of all windows so far, by arm ID
 	progress *Progress
 	result   *Result
 }
@@ -146,7 +148,7 @@ func setUp(ctx context.Context, cfg cassandra.Config, access cluster.Access) (en
 func Measure(ctx context.Context, suite Suite, env *Env, p *Progress) (*Result, error) {
 	d := suite.Design()
 	b := &bench{
-		suite: suite, plan: d.Plan, env: env, subjects: map[string]Subject{}, progress: p,
+		suite: suite, plan: d.Plan, env: env, subjects: map[string]Subject{}, rates: map[string][]float64{}, progress: p,
 		result: &Result{Suite: suite, Design: d, Started: time.Now().UTC()},
 	}
 	if err := b.open(ctx); err != nil {
@@ -186,7 +188,11 @@ func (b *bench) open(ctx context.Context) error {
 }
 
 func (b *bench) window(a Arm, round int, length time.Duration) Window {
-	return Window{Arm: a, Round: round, Lead: b.plan.Lead, Length: length, Seed: b.plan.Seed, PIDs: b.env.PIDs}
+	w := Window{Arm: a, Round: round, Lead: b.plan.Lead, Length: length, Seed: b.plan.Seed, PIDs: b.env.PIDs}
+	if a.Open.Part > 0 {
+		w.Rate = a.Open.Part * stat.Median(b.rates[a.Open.Of])
+	}
+	return w
 }
 
 // rounds does the rehearsal and the rounds.
@@ -218,6 +224,7 @@ func (b *bench) rounds(ctx context.Context) {
 				continue
 			}
 			s.Position = position
+			b.rates[arm.ID] = append(b.rates[arm.ID], s.Rate())
 			b.progress.sample(b.plan, arm, s)
 			if round > 0 {
 				b.result.Samples = append(b.result.Samples, s)
