@@ -287,3 +287,37 @@ func TestWriteRounds(t *testing.T) {
 		t.Errorf("%d lines, want a head and one for each of 4 arms in 5 rounds", len(lines))
 	}
 }
+
+// TestWriteHDRLog: the log reads back, with the arms' names.
+func TestWriteHDRLog(t *testing.T) {
+	t.Parallel()
+	r := made(t, steady())
+	r.Started = time.Now()
+	for i := range r.Samples {
+		r.Samples[i].Started = r.Started.Add(time.Duration(i) * time.Second)
+	}
+	dir := t.TempDir()
+	if err := r.WriteHDRLog(dir); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, HDRLog))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	log := hdrhistogram.NewHistogramLogReader(f)
+	counts := map[string]int64{}
+	for {
+		h, err := log.NextIntervalHistogram()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h == nil {
+			break
+		}
+		counts[h.Tag()] += h.TotalCount()
+	}
+	if len(counts) != 4 || counts["L/2/6s"] != 360 {
+		t.Errorf("%v, want four arms, and 360 cycles of L/2/6s", counts)
+	}
+}

@@ -292,7 +292,7 @@ func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster,
 	if err != nil {
 		return 0, err
 	}
-	if err := errors.Join(res.WriteRounds(dir), reports.WriteBench(dir, report)); err != nil {
+	if err := errors.Join(res.WriteRounds(dir), res.WriteHDRLog(dir), reports.WriteBench(dir, report)); err != nil {
 		return 0, fmt.Errorf("report in %s: %w", dir, err)
 	}
 	page := filepath.Join(dir, reports.BenchPage)
