@@ -23,6 +23,9 @@ func (w Window) spent(t Traffic) spent {
 	if sent := t.LWTs + t.SinkLWTs; sent+t.Plain > 0 {
 		out[reports.SpentLWTs], out[reports.SpentRequests] = float64(sent), float64(sent+t.Plain)
 	}
+	if n, ok := w.syncs.total(); ok {
+		out[reports.SpentSyncs] = n
+	}
 	nodes, err := readNodes(w.PIDs)
 	if err == nil && len(w.PIDs) > 0 {
 		for name, v := range nodes {

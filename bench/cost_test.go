@@ -2,12 +2,18 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"math"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"fencepost/reports"
 	"fencepost/reports/measure"
@@ -19,12 +25,19 @@ func TestSpent(t *testing.T) {
 	t.Parallel()
 	w := Window{PIDs: []int{os.Getpid()}}
 	before := w.spent(Traffic{})
-	for begin := time.Now(); time.Since(begin) < 60*time.Millisecond; {
+	used := func() time.Duration {
+		var u unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	for begin := used(); used()-begin < 60*time.Millisecond; {
 	}
 	c := w.spent(Traffic{LWTs: 6, SinkLWTs: 1, Plain: 3}).since(before, 2)
 	for _, name := range []string{reports.SpentClientCPU, reports.SpentStoreCPU} {
 		if v := c.Spent[name]; v < 0.02 || v > 60 {
-			t.Errorf("%s: %v s after 60 ms of work", name, v)
+			t.Errorf("%s: %v s after 60 ms of processor time", name, v)
 		}
 	}
 	if c.Ops != 2 || c.Spent[reports.SpentLWTs] != 7 || c.Spent[reports.SpentRequests] != 10 {
@@ -41,6 +54,39 @@ func TestSpent(t *testing.T) {
 		if _, ok := c.Spent[reports.SpentClientCPU]; !ok {
 			t.Error("the client's own is not")
 		}
+	}
+}
+
+// TestSyncs: each call that waits for storage is counted, of threads that begin later too.
+func TestSyncs(t *testing.T) {
+	t.Parallel()
+	s, err := countSyncs([]int{os.Getpid()})
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrNotExist) {
+		t.Skipf("the kernel does not let this process count: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	before, _ := s.total()
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const calls = 40
+	var wg sync.WaitGroup
+	for range calls {
+		wg.Go(func() {
+			runtime.LockOSThread() // a thread of its own, which ends with it
+			if err := f.Sync(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if after, ok := s.total(); !ok || after-before < calls {
+		t.Errorf("%v calls counted, %v; %d were made", after-before, ok, calls)
 	}
 }
 

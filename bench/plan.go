@@ -237,7 +237,8 @@ type Window struct {
 	Rate float64
 	Seed uint64
 	// PIDs are the database's processes on this machine.
-	PIDs []int
+	PIDs  []int
+	syncs *syncs // of theirs; nil: not counted
 }
 
 // Env is where arms work.

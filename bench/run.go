@@ -66,6 +66,7 @@ type bench struct {
 	env      *Env
 	subjects map[string]Subject   // by arm ID
 	rates    map[string][]float64 // of all windows so far, by arm ID
+	syncs    *syncs
 	progress *Progress
 	result   *Result
 }
@@ -154,8 +155,14 @@ func Measure(ctx context.Context, suite Suite, env *Env, p *Progress) (*Result, 
 	if err := b.open(ctx); err != nil {
 		return nil, err
 	}
-	if env.DB != nil && len(env.PIDs) == 0 {
-		b.result.Note("the nodes' processes are not this tool's to read: their processor time and bytes are not in the costs")
+	if len(env.PIDs) > 0 {
+		var err error
+		if b.syncs, err = countSyncs(env.PIDs); err != nil {
+			b.result.Note("fsyncs of the nodes are not counted: %v (it takes root and a mounted tracefs)", err)
+		}
+		defer b.syncs.close()
+	} else if env.DB != nil {
+		b.result.Note("the nodes' processes are not this tool's to read: their processor time, bytes and fsyncs are not in the costs")
 	}
 	if err := b.warmUp(ctx, d.WarmUp); err != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("warm-up: %w", err)
@@ -188,7 +195,7 @@ func (b *bench) open(ctx context.Context) error {
 }
 
 func (b *bench) window(a Arm, round int, length time.Duration) Window {
-	w := Window{Arm: a, Round: round, Lead: b.plan.Lead, Length: length, Seed: b.plan.Seed, PIDs: b.env.PIDs}
+	w := Window{Arm: a, Round: round, Lead: b.plan.Lead, Length: length, Seed: b.plan.Seed, PIDs: b.env.PIDs, syncs: b.syncs}
 	if a.Open.Part > 0 {
 		w.Rate = a.Open.Part * stat.Median(b.rates[a.Open.Of])
 	}
