@@ -253,6 +253,10 @@ type Env struct {
 	// in the end; nil if the stores are simulated.
 	DB      *cassandra.DB
 	Session func(context.Context) (*cassandra.DB, error)
+	// Nodes is how to connect to each node alone, for what it counts itself.
+	Nodes []cassandra.Config
+	// Profiles is the directory for profiles; "": none are made.
+	Profiles string
 	// Clock is that of leases, Logger takes what is written on the way; nil: those of
 	// the core.
 	Clock  clock.Clock

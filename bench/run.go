@@ -26,6 +26,8 @@ type Options struct {
 	// PIDs are the nodes' processes on this machine, if they are on it: the
 	// processor time of others is told apart from theirs.
 	PIDs []int
+	// Profiles is the directory for a profile of each arm; "": none is made.
+	Profiles string
 	// Progress is told how it goes on; its owner closes it. nil: nobody is told.
 	Progress *progress.Log
 }
@@ -85,7 +87,7 @@ func Run(ctx context.Context, opt Options) (res *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	env.Seed, env.PIDs = opt.Suite.Design().Plan.Seed, opt.PIDs
+	env.Seed, env.PIDs, env.Profiles = opt.Suite.Design().Plan.Seed, opt.PIDs, opt.Profiles
 	res, err = Measure(ctx, opt.Suite, env, p)
 	if res != nil {
 		res.Notes = append(res.Notes, opt.Access.Notes...)
@@ -138,8 +140,14 @@ func setUp(ctx context.Context, cfg cassandra.Config, access cluster.Access) (en
 	if err != nil {
 		return nil, drop, err
 	}
+	var nodes []cassandra.Config
+	for _, ip := range cfg.ContactPoints {
+		one := cfg
+		one.Pin, one.Keyspace = ip, ""
+		nodes = append(nodes, one)
+	}
 	return &Env{
-		DB: rows, Session: open, Locks: cassandra.NewLocks(rows), Shards: cassandra.NewShards(rows),
+		Nodes: nodes, DB: rows, Session: open, Locks: cassandra.NewLocks(rows), Shards: cassandra.NewShards(rows),
 		Sink:     cassandrasink.New(effects, cassandrasink.Options{}),
 		SinkLWTs: func() int64 { s := effects.Sent(); return s.Conditional + s.Serial },
 	}, drop, nil
@@ -168,6 +176,11 @@ func Measure(ctx context.Context, suite Suite, env *Env, p *Progress) (*Result, 
 		return nil, fmt.Errorf("warm-up: %w", err)
 	}
 	b.rounds(ctx)
+	if env.Profiles != "" && ctx.Err() == nil {
+		if err := b.profiles(ctx, env.Profiles); err != nil {
+			b.result.Problem("profiles: %v", err)
+		}
+	}
 	if d.Then != nil && ctx.Err() == nil {
 		if err := d.Then(ctx, b.result, p); err != nil {
 			b.result.Problem("after the rounds: %v", err)

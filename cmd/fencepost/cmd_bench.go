@@ -35,6 +35,7 @@ type benchFlags struct {
 	arm     time.Duration
 	seed    uint64
 	out     string
+	profile bool
 	// of locks
 	contention string
 	threads    []int
@@ -102,6 +103,7 @@ func (f *benchFlags) flags(fl *pflag.FlagSet) {
 	fl.DurationVar(&f.arm, "arm", bench.DefaultWindow, "how long each arm runs in each round")
 	fl.Uint64Var(&f.seed, "seed", 0, "order of arms and choice of keys (default: a new one, printed)")
 	fl.StringVar(&f.out, "out", "runs", "directory for the results' directories")
+	fl.BoolVar(&f.profile, "profile", false, "have each arm work once more, and write where the processor time of this process goes and what the nodes did meanwhile")
 	fl.StringVar(&f.contention, "contention", string(locks.Medium), "locks: low (a key a thread), medium (10 keys), high (one key), or several with commas")
 	fl.IntSliceVar(&f.threads, "threads", locks.DefaultThreads, "locks: numbers of concurrent clients")
 	fl.DurationSliceVar(&f.ttls, "ttl", locks.DefaultTTLs, "locks: lease times; the control copies the first")
@@ -281,7 +283,11 @@ func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster,
 	}); err != nil {
 		return 0, err
 	}
-	res, err := bench.Run(ctx, bench.Options{Suite: s.Suite, Access: cluster.AccessTo(c), PIDs: pids, Progress: log})
+	opt := bench.Options{Suite: s.Suite, Access: cluster.AccessTo(c), PIDs: pids, Progress: log}
+	if f.profile {
+		opt.Profiles = filepath.Join(dir, bench.ProfileDir)
+	}
+	res, err := bench.Run(ctx, opt)
 	if res == nil {
 		return 0, err
 	}
