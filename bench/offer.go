@@ -27,7 +27,7 @@ type Offer struct {
 	Senders int
 	// Stop, if set, says when a wish comes whether the load is given up.
 	Stop func() bool
-	// Came, if set, is told of each wish when it comes, whether or not a sender is free.
+	// Came, if set, is called with each wish when it comes, whether or not a sender is free.
 	Came func(n int, at time.Time)
 	// Do asks for the n-th wish, which is meant to be asked for at at. It returns how long to
 	// wait before it is to be asked for again; 0: it is done, or is not to be asked for again.
