@@ -76,16 +76,16 @@ func readNodes(pids []int) (spent, error) {
 		out[reports.SpentDiskBytes] += float64(io.WriteBytes) - float64(io.CancelledWriteBytes)
 		networks[spaces["net"].Inode] = p
 	}
-	// Nodes that share a network with their clients, and it with nobody else, have all of
-	// their traffic in it once. Where each has its own, who sent what to whom is not told.
-	if len(networks) == 1 && len(pids) > 1 {
-		for _, p := range networks {
-			devices, err := p.NetDev()
-			if err != nil {
-				return nil, err
-			}
-			out[reports.SpentNetBytes] = float64(devices.Total().RxBytes)
+	for _, p := range networks {
+		devices, err := p.NetDev()
+		if err != nil {
+			return nil, err
 		}
+		if len(networks) > 1 {
+			delete(devices, "lo") // a node that talks to itself
+		}
+		all := devices.Total()
+		out[reports.SpentNetBytes] += float64(all.RxBytes + all.TxBytes)
 	}
 	return out, nil
 }

@@ -43,8 +43,8 @@ func TestSpent(t *testing.T) {
 	if c.Ops != 2 || c.Spent[reports.SpentLWTs] != 7 || c.Spent[reports.SpentRequests] != 10 {
 		t.Errorf("%+v, want 7 LWTs and 10 requests", c)
 	}
-	if _, ok := c.Spent[reports.SpentNetBytes]; ok {
-		t.Error("the bytes of a network that one process alone is in are told")
+	if _, ok := c.Spent[reports.SpentNetBytes]; !ok {
+		t.Error("the bytes of the node's network are not told")
 	}
 	for _, gone := range []Window{{}, {PIDs: []int{os.Getpid(), 1 << 30}}} {
 		c := gone.spent(Traffic{}).since(gone.spent(Traffic{}), 1)

@@ -45,7 +45,7 @@ const (
 	SpentStoreCPU     = "store_cpu_s"     // of the database's nodes
 	SpentLWTs         = "lwts"            // conditional requests and SERIAL reads sent, those of the sink too
 	SpentRequests     = "requests"        // round trips to the store, LWTs among them
-	SpentNetBytes     = "net_bytes"       // between clients and nodes, and among the nodes
+	SpentNetBytes     = "net_bytes"       // that the nodes received and sent; those among them count at both ends
 	SpentDiskBytes    = "disk_bytes"      // that nodes wrote to storage
 	SpentSyncs        = "syncs"           // fsync, fdatasync and msync calls of the nodes
 )
@@ -71,7 +71,7 @@ var BenchQuantities = []BenchQuantity{
 	{ID: "store_cpu_s_per_1000", Head: "store", About: "that of the nodes", Times: 1000, Of: []string{SpentStoreCPU}},
 	{ID: "lwt_per_op", Head: "LWTs/op", About: "conditional requests and SERIAL reads, those of the sink too", Times: 1, Gated: true, Of: []string{SpentLWTs}},
 	{ID: "requests_per_op", Head: "requests/op", About: "round trips to the store", Times: 1, Gated: true, Of: []string{SpentRequests}},
-	{ID: "net_bytes_per_op", Head: "net bytes/op", About: "bytes between clients and nodes, and among the nodes", Times: 1, Gated: true, Of: []string{SpentNetBytes}},
+	{ID: "net_bytes_per_op", Head: "net bytes/op", About: "bytes that the nodes received and sent; those among them count at both ends", Times: 1, Gated: true, Of: []string{SpentNetBytes}},
 	{ID: "bytes_per_op", Head: "disk bytes/op", About: "bytes that nodes wrote to storage; they write them in bursts", Times: 1, Of: []string{SpentDiskBytes}},
 	{ID: "fsync_per_op", Head: "fsyncs/op", About: "fsync, fdatasync and msync calls of the nodes", Times: 1, Of: []string{SpentSyncs}},
 }

@@ -220,7 +220,7 @@ func (s *Suite) Headlines(r *bench.Result) []string {
 	few, many := slices.Min(s.Threads), slices.Max(s.Threads)
 	var out []string
 	for _, a := range s.plan.Arms {
-		if a.Threads != many || a.Kind == "write" || a.Control != "" || a.Kind == "lock" && a.TTL != s.TTLs[0] {
+		if a.Threads != many || a.Kind == "write" || a.Control != "" || a.Open.Part > 0 || a.Kind == "lock" && a.TTL != s.TTLs[0] {
 			continue
 		}
 		text := r.Headline(a, fmt.Sprintf(" with %d %s", many, bench.Plural(many, "thread", "threads")))
