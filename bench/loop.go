@@ -10,6 +10,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"fencepost/core/store"
+	"fencepost/reports"
 	"fencepost/reports/measure"
 )
 
@@ -76,6 +77,12 @@ type Sample struct {
 	// SinkLWTs is what the sink sent, and Ended how many operations ended ok, from the
 	// first until all had ended, always: an effect takes as many at any load.
 	SinkLWTs, Ended int64
+	// Offered is the rate of an open load, 0 for a closed one; Lag is by how much its
+	// operations were begun later than they were meant to be.
+	Offered float64
+	Lag     *hdrhistogram.Histogram
+	// Cost is what Done operations took beside time.
+	Cost *reports.BenchCost
 	// Load is who kept the processors busy within the window.
 	Load load
 	// Error is one of the errors met, "" if there were none.
@@ -104,6 +111,7 @@ func (w Window) Loop(ctx context.Context, op Operator) (Sample, error) {
 	opCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.Lead+w.Length+DrainTimeout)
 	defer cancel()
 	first := op.Traffic()
+	cost := w.spent(first)
 	start := time.Now().Add(w.Lead)
 	end := start.Add(w.Length)
 	over := func() bool { return !time.Now().Before(end) || ctx.Err() != nil }
@@ -115,9 +123,13 @@ func (w Window) Loop(ctx context.Context, op Operator) (Sample, error) {
 	}
 	Until(ctx, start)
 	before, sky := op.Traffic(), readWeather(w.PIDs)
+	if w.Lead > 0 {
+		cost = w.spent(before)
+	}
 	Until(ctx, end)
 	// The load is that of the window, without draining.
 	after, busy := op.Traffic(), readWeather(w.PIDs).since(sky)
+	all := w.spent(after)
 	wg.Wait()
 	s := t.sample
 	s.Arm, s.Round, s.Started, s.Seconds, s.Load = w.Arm.ID, w.Round, start, w.Length.Seconds(), busy
@@ -126,7 +138,10 @@ func (w Window) Loop(ctx context.Context, op Operator) (Sample, error) {
 	s.Sent = total
 	if w.Lead > 0 {
 		s.Sent, s.Done = after.Minus(before), s.OK
+	} else {
+		all = w.spent(op.Traffic())
 	}
+	s.Cost = all.since(cost, s.Done)
 	return s, s.check()
 }
 

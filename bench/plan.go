@@ -1,11 +1,13 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -35,9 +37,19 @@ type Arm struct {
 	// Control is the arm that this is a copy of, "" for none: their ratio is
 	// what the machine's noise makes of two equal things.
 	Control string
+	// Open, if set, makes the load an open one: operations come at a part of the rate that
+	// another arm had in the rounds before, and their latencies count from when they were
+	// meant to begin. Threads are then how many may be under way at a time.
+	Open Open
 	// Ceiling is the bare update that the arm is compared with, Baseline another
 	// way to do the same work; "" for none.
 	Ceiling, Baseline string
+}
+
+// Open is the rate of an open load: Part of the median rate of the arm Of.
+type Open struct {
+	Of   string
+	Part float64
 }
 
 func (a Arm) changes() float64 {
@@ -52,11 +64,19 @@ const (
 	DefaultRounds = 8
 	DefaultWindow = 2 * time.Second
 	MinRounds     = 5
+	DefaultBudget = 20 * time.Minute
 )
+
+// mostRounds bounds what a budget allows.
+const mostRounds = 200
 
 // Config is how often and for how long arms run.
 type Config struct {
-	Rounds int           // default 8, at least 5
+	// Rounds is how many there are, at least 5; default 8. With a Budget it must be 0.
+	Rounds int
+	// Budget, if any, is how long rounds may go on: until then, or until what arms cost is
+	// known well enough (see wide). No round begins that would probably end later.
+	Budget time.Duration
 	Window time.Duration // of an arm in a round; default 2 s
 	// Lead is how long an arm is under load before its window begins, for what needs
 	// time to become steady; default none.
@@ -65,6 +85,12 @@ type Config struct {
 }
 
 func (c Config) withDefaults() (Config, error) {
+	if c.Budget != 0 {
+		if c.Rounds != 0 {
+			return c, fmt.Errorf("%d rounds and a budget of %s: give one of them", c.Rounds, c.Budget)
+		}
+		c.Rounds = mostRounds
+	}
 	if c.Rounds == 0 {
 		c.Rounds = DefaultRounds
 	}
@@ -72,6 +98,8 @@ func (c Config) withDefaults() (Config, error) {
 		c.Window = DefaultWindow
 	}
 	switch {
+	case c.Budget < 0:
+		return c, fmt.Errorf("a budget of %s: use more than 0, and about 20m for numbers to quote", c.Budget)
 	case c.Rounds < MinRounds:
 		return c, fmt.Errorf("%d rounds: at least %d are needed for a spread that means something", c.Rounds, MinRounds)
 	case c.Window < 100*time.Millisecond:
@@ -113,11 +141,15 @@ func NewPlan(c Config, groups [][]Arm) (*Plan, error) {
 		at = append(at, indexes)
 	}
 	rng := rand.New(rand.NewPCG(c.Seed, 1))
-	for range c.Rounds + 1 {
+	for round := range c.Rounds + 1 {
 		var order []int
 		for _, g := range rng.Perm(len(at)) {
+			begin := len(order)
 			for _, i := range rng.Perm(len(at[g])) {
 				order = append(order, at[g][i])
+			}
+			if round == 0 { // a rate is known only when the arm that has it was run
+				slices.SortStableFunc(order[begin:], func(i, j int) int { return cmp.Compare(p.Arms[i].Open.Part, p.Arms[j].Open.Part) })
 			}
 		}
 		p.Order = append(p.Order, order)
@@ -138,11 +170,17 @@ func (p *Plan) Arm(id string) (Arm, error) {
 // rehearsal is the part of the window that an arm gets in round 0.
 const rehearsal = 4
 
-// Estimate is about how long the plan takes, without warm-up; between is what an arm
+// cut ends the plan after so many rounds.
+func (p *Plan) cut(rounds int) { p.Rounds, p.Order = rounds, p.Order[:rounds+1] }
+
+// Estimate is about how long the plan takes, or may take, without warm-up; between is what an arm
 // takes beside its window: first operations, draining.
 func (p *Plan) Estimate(between time.Duration) time.Duration {
 	n := time.Duration(len(p.Arms))
 	between += p.Lead
+	if p.Budget > 0 {
+		return p.Budget + n*(p.Window/rehearsal+between)
+	}
 	return n * (p.Window/rehearsal + between + time.Duration(p.Rounds)*(p.Window+between))
 }
 
@@ -195,9 +233,12 @@ type Window struct {
 	Round  int
 	Lead   time.Duration
 	Length time.Duration
-	Seed   uint64
+	// Rate is that of an open load, in operations a second.
+	Rate float64
+	Seed uint64
 	// PIDs are the database's processes on this machine.
-	PIDs []int
+	PIDs  []int
+	syncs *syncs // of theirs; nil: not counted
 }
 
 // Env is where arms work.
@@ -212,6 +253,10 @@ type Env struct {
 	// in the end; nil if the stores are simulated.
 	DB      *cassandra.DB
 	Session func(context.Context) (*cassandra.DB, error)
+	// Nodes is how to connect to each node alone, for what it counts itself.
+	Nodes []cassandra.Config
+	// Profiles is the directory for profiles; "": none are made.
+	Profiles string
 	// Clock is that of leases, Logger takes what is written on the way; nil: those of
 	// the core.
 	Clock  clock.Clock

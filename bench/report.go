@@ -54,7 +54,7 @@ func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func (r *Result) reportArm(a Arm) (reports.BenchArm, error) {
 	out := reports.BenchArm{
 		ID: a.ID, Scenario: a.Name, Contention: a.Contention, Threads: a.Threads, TTL: a.TTL, Shards: a.Shards,
-		Ceiling: a.Ceiling, Control: a.Control, Baseline: a.Baseline, LWTsPerOp: a.Changes,
+		Ceiling: a.Ceiling, Control: a.Control, Baseline: a.Baseline, LWTsPerOp: a.Changes, Open: a.Open.Part > 0,
 	}
 	samples := r.samples(a.ID)
 	for _, s := range samples {
@@ -64,10 +64,14 @@ func (r *Result) reportArm(a Arm) (reports.BenchArm, error) {
 		}
 		round := reports.BenchRound{
 			Round: s.Round, Seconds: s.Seconds, OK: s.OK, Fail: s.Fail, Unknown: s.Unknown, Latency: latency,
-			LWTs: s.Sent.LWTs, Done: s.Done, SinkLWTs: s.SinkLWTs, Ended: s.Ended,
+			LWTs: s.Sent.LWTs, Done: s.Done, SinkLWTs: s.SinkLWTs, Ended: s.Ended, Cost: s.Cost,
 		}
+		round.Offered, round.Waiting, round.Oldest = s.Offered, s.Waiting, s.Oldest
 		if a.compete() {
 			round.Fair = jain(s)
+		}
+		if s.Load.Known {
+			round.Load = &reports.BenchLoad{Own: s.Load.Own, Nodes: s.Load.Nodes, Other: s.Load.Other, Stolen: s.Load.Stolen}
 		}
 		out.Rounds = append(out.Rounds, round)
 	}
@@ -148,6 +152,9 @@ func (r *Result) judge() error {
 		} else if n.Rate.Min == 0 {
 			r.Note("%s: in at least one round no operation ended within the window%s", a.ID, because(r.firstError(a)))
 		}
+		if a.Open.Part > 0 {
+			r.judgeOffered(a)
+		}
 		if n.Rate.N < MinRounds {
 			r.Problem("%s: %d complete rounds, %d are needed", a.ID, n.Rate.N, MinRounds)
 		}
@@ -164,12 +171,49 @@ func (r *Result) judge() error {
 		} else {
 			r.Note("%s: %s", text, resolves(e))
 		}
+		r.judgeCosts(a, n.Costs)
 	}
 	r.judgeWeather()
 	if r.Targets != nil {
 		r.Met, err = r.Targets(r)
 	}
 	return err
+}
+
+// judgeCosts looks at what a copy cost beside its original.
+func (r *Result) judgeCosts(a Arm, costs []reports.CostNumbers) {
+	var same []string
+	for _, c := range costs {
+		e := c.ToCopied
+		text := fmt.Sprintf("%s %.3f [%.3f, %.3f]", c.ID, e.Median, e.Low, e.High)
+		switch {
+		case !c.Gated:
+		case c.Noisy():
+			r.Problem("A/A control with %d threads: %s of the arm that it copies: two equal things may differ by more than %.0f %%; do not quote it, and repeat it on a quieter machine or with a larger budget", a.Threads, text, 100*reports.CostNoise)
+		default:
+			same = append(same, text)
+		}
+	}
+	if len(same) > 0 {
+		r.Note("A/A control with %d threads, costs by those of the arm that it copies: %s", a.Threads, strings.Join(same, ", "))
+	}
+}
+
+// judgeOffered says how well an open load was offered.
+func (r *Result) judgeOffered(a Arm) {
+	lag, err := merged(r.samples(a.ID), func(s Sample) *hdrhistogram.Histogram { return s.Lag })
+	if err != nil {
+		r.Problem("%s: %v", a.ID, err)
+		return
+	}
+	left := 0
+	var offered []float64
+	for _, s := range r.samples(a.ID) {
+		left += s.Waiting
+		offered = append(offered, s.Offered)
+	}
+	r.Note("%s: offered %s/s (median); operations were begun p50 %s, p99 %s after they were meant to be; %d could not be begun", a.ID,
+		reports.RateText(stat.Median(offered)), measure.FormatDuration(measure.Quantile(lag, 50)), measure.FormatDuration(measure.Quantile(lag, 99)), left)
 }
 
 // starved counts the windows in which a thread ended no operation at all.
@@ -195,10 +239,6 @@ func resolves(e stat.Estimate) string {
 	return text
 }
 
-// otherCores is how many cores others may keep busy before a reader is told to
-// close them.
-const otherCores = 0.2
-
 // judgeWeather says what others did on the machine meanwhile.
 func (r *Result) judgeWeather() {
 	var other, stolen []float64
@@ -212,10 +252,17 @@ func (r *Result) judgeWeather() {
 	}
 	o, t := stat.SpreadOf(other), stat.SpreadOf(stolen)
 	text := fmt.Sprintf("cores kept busy by other programs: median %.2f, most %.2f; taken by the machine below: median %.2f, most %.2f", o.Median, o.Max, t.Median, t.Max)
-	if o.Median > otherCores || t.Median > otherCores {
+	if o.Median > reports.ForeignCores || t.Median > reports.ForeignCores {
 		text += ": for steadier numbers run it alone"
 	}
 	r.Note("%s", text)
+	marked := 0
+	for _, s := range r.Samples {
+		if s.Load.Known && s.Load.Other+s.Load.Stolen > reports.ForeignCores {
+			marked++
+		}
+	}
+	r.Note("%d of %d windows ran beside foreign load (more than %.1f cores); they are marked in %s and dropped from nothing", marked, len(r.Samples), reports.ForeignCores, RoundsFile)
 }
 
 // firstError is one of those that the arm met.
@@ -321,6 +368,6 @@ func (p *Progress) window(w progress.Window) {
 func (p *Progress) sample(plan *Plan, a Arm, s Sample) {
 	p.window(progress.Window{
 		Round: s.Round, Rounds: plan.Rounds, Arm: a.Name, Threads: a.Threads, PerSecond: s.Rate(), Failed: int64(s.Fail), Unknown: int64(s.Unknown),
-		Text: fmt.Sprintf("round %d/%d  %s, %d threads: %.0f/s, %d failed, %d unknown", s.Round, plan.Rounds, a.Name, a.Threads, s.Rate(), s.Fail, s.Unknown),
+		Text: fmt.Sprintf("%s  %s, %d threads: %.0f/s, %d failed, %d unknown", plan.round(s.Round), a.Name, a.Threads, s.Rate(), s.Fail, s.Unknown),
 	})
 }

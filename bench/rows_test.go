@@ -234,8 +234,15 @@ func TestStable(t *testing.T) {
 		{"one window far off", []float64{500, 500, 400, 500, 500, 500}, false},
 		{"nothing", []float64{0, 0, 0, 0, 0, 0}, false},
 	} {
-		if got := stable(c.rates); got != c.want {
+		if got := settled(c.rates, 1); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+		costs := make([]float64, len(c.rates))
+		for i, r := range c.rates {
+			costs[i] = 1000 / r
+		}
+		if got := settled(costs, -1); got != c.want && c.name != "nothing" {
+			t.Errorf("%s, as costs: %v, want %v", c.name, got, c.want)
 		}
 	}
 }
@@ -278,5 +285,39 @@ func TestWriteRounds(t *testing.T) {
 	}
 	if len(lines) != 1+4*5 {
 		t.Errorf("%d lines, want a head and one for each of 4 arms in 5 rounds", len(lines))
+	}
+}
+
+// TestWriteHDRLog: the log reads back, with the arms' names.
+func TestWriteHDRLog(t *testing.T) {
+	t.Parallel()
+	r := made(t, steady())
+	r.Started = time.Now()
+	for i := range r.Samples {
+		r.Samples[i].Started = r.Started.Add(time.Duration(i) * time.Second)
+	}
+	dir := t.TempDir()
+	if err := r.WriteHDRLog(dir); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, HDRLog))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	log := hdrhistogram.NewHistogramLogReader(f)
+	counts := map[string]int64{}
+	for {
+		h, err := log.NextIntervalHistogram()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h == nil {
+			break
+		}
+		counts[h.Tag()] += h.TotalCount()
+	}
+	if len(counts) != 4 || counts["L/2/6s"] != 360 {
+		t.Errorf("%v, want four arms, and 360 cycles of L/2/6s", counts)
 	}
 }

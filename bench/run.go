@@ -15,6 +15,7 @@ import (
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/record/progress"
 	"fencepost/reports"
+	"fencepost/reports/stat"
 )
 
 // Options say where a suite is measured.
@@ -25,6 +26,8 @@ type Options struct {
 	// PIDs are the nodes' processes on this machine, if they are on it: the
 	// processor time of others is told apart from theirs.
 	PIDs []int
+	// Profiles is the directory for a profile of each arm; "": none is made.
+	Profiles string
 	// Progress is told how it goes on; its owner closes it. nil: nobody is told.
 	Progress *progress.Log
 }
@@ -63,7 +66,9 @@ type bench struct {
 	suite    Suite
 	plan     *Plan
 	env      *Env
-	subjects map[string]Subject // by arm ID
+	subjects map[string]Subject   // by arm ID
+	rates    map[string][]float64 // of all windows so far, by arm ID
+	syncs    *syncs
 	progress *Progress
 	result   *Result
 }
@@ -82,7 +87,7 @@ func Run(ctx context.Context, opt Options) (res *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	env.Seed, env.PIDs = opt.Suite.Design().Plan.Seed, opt.PIDs
+	env.Seed, env.PIDs, env.Profiles = opt.Suite.Design().Plan.Seed, opt.PIDs, opt.Profiles
 	res, err = Measure(ctx, opt.Suite, env, p)
 	if res != nil {
 		res.Notes = append(res.Notes, opt.Access.Notes...)
@@ -135,8 +140,14 @@ func setUp(ctx context.Context, cfg cassandra.Config, access cluster.Access) (en
 	if err != nil {
 		return nil, drop, err
 	}
+	var nodes []cassandra.Config
+	for _, ip := range cfg.ContactPoints {
+		one := cfg
+		one.Pin, one.Keyspace = ip, ""
+		nodes = append(nodes, one)
+	}
 	return &Env{
-		DB: rows, Session: open, Locks: cassandra.NewLocks(rows), Shards: cassandra.NewShards(rows),
+		Nodes: nodes, DB: rows, Session: open, Locks: cassandra.NewLocks(rows), Shards: cassandra.NewShards(rows),
 		Sink:     cassandrasink.New(effects, cassandrasink.Options{}),
 		SinkLWTs: func() int64 { s := effects.Sent(); return s.Conditional + s.Serial },
 	}, drop, nil
@@ -146,16 +157,30 @@ func setUp(ctx context.Context, cfg cassandra.Config, access cluster.Access) (en
 func Measure(ctx context.Context, suite Suite, env *Env, p *Progress) (*Result, error) {
 	d := suite.Design()
 	b := &bench{
-		suite: suite, plan: d.Plan, env: env, subjects: map[string]Subject{}, progress: p,
+		suite: suite, plan: d.Plan, env: env, subjects: map[string]Subject{}, rates: map[string][]float64{}, progress: p,
 		result: &Result{Suite: suite, Design: d, Started: time.Now().UTC()},
 	}
 	if err := b.open(ctx); err != nil {
 		return nil, err
 	}
+	if len(env.PIDs) > 0 {
+		var err error
+		if b.syncs, err = countSyncs(env.PIDs); err != nil {
+			b.result.Note("fsyncs of the nodes are not counted: %v (it takes root and a mounted tracefs)", err)
+		}
+		defer b.syncs.close()
+	} else if env.DB != nil {
+		b.result.Note("the nodes' processes are not this tool's to read: their processor time, bytes and fsyncs are not in the costs")
+	}
 	if err := b.warmUp(ctx, d.WarmUp); err != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("warm-up: %w", err)
 	}
 	b.rounds(ctx)
+	if env.Profiles != "" && ctx.Err() == nil {
+		if err := b.profiles(ctx, env.Profiles); err != nil {
+			b.result.Problem("profiles: %v", err)
+		}
+	}
 	if d.Then != nil && ctx.Err() == nil {
 		if err := d.Then(ctx, b.result, p); err != nil {
 			b.result.Problem("after the rounds: %v", err)
@@ -183,19 +208,29 @@ func (b *bench) open(ctx context.Context) error {
 }
 
 func (b *bench) window(a Arm, round int, length time.Duration) Window {
-	return Window{Arm: a, Round: round, Lead: b.plan.Lead, Length: length, Seed: b.plan.Seed, PIDs: b.env.PIDs}
+	w := Window{Arm: a, Round: round, Lead: b.plan.Lead, Length: length, Seed: b.plan.Seed, PIDs: b.env.PIDs, syncs: b.syncs}
+	if a.Open.Part > 0 {
+		w.Rate = a.Open.Part * stat.Median(b.rates[a.Open.Of])
+	}
+	return w
 }
 
 // rounds does the rehearsal and the rounds.
 func (b *bench) rounds(ctx context.Context) {
+	begin := time.Now()
 	for round, order := range b.plan.Order {
+		if b.enough(round, time.Since(begin)) {
+			b.plan.cut(round - 1)
+			return
+		}
 		length := b.plan.Window
 		if round == 0 {
 			length /= rehearsal
 		}
 		for position, i := range order {
 			if ctx.Err() != nil {
-				b.result.Problem("interrupted in round %d of %d", round, b.plan.Rounds)
+				b.result.Problem("interrupted in %s", b.plan.round(round))
+				b.plan.cut(round)
 				return
 			}
 			arm := b.plan.Arms[i]
@@ -209,6 +244,7 @@ func (b *bench) rounds(ctx context.Context) {
 				continue
 			}
 			s.Position = position
+			b.rates[arm.ID] = append(b.rates[arm.ID], s.Rate())
 			b.progress.sample(b.plan, arm, s)
 			if round > 0 {
 				b.result.Samples = append(b.result.Samples, s)
@@ -220,7 +256,7 @@ func (b *bench) rounds(ctx context.Context) {
 
 func (b *bench) sayRound(round int) {
 	if round == 0 {
-		b.progress.Line("rehearsal done, %d rounds follow", b.plan.Rounds)
+		b.progress.Line("rehearsal done, %s", b.plan.follow())
 		return
 	}
 	var samples []Sample
@@ -229,7 +265,7 @@ func (b *bench) sayRound(round int) {
 			samples = append(samples, s)
 		}
 	}
-	b.progress.Line("round %d/%d  %s", round, b.plan.Rounds, b.suite.Round(samples))
+	b.progress.Line("%s  %s", b.plan.round(round), b.suite.Round(samples))
 }
 
 // finish settles what is in the background and has the suite look at everything.

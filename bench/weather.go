@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fencepost/harness/record/progress"
+	"fencepost/reports"
 )
 
 // weather is how much processor time has been used by whom, so that a reader
@@ -86,11 +88,10 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // some minutes later, while its code is compiled.
 const (
 	warmUpWindow = 3 * time.Second
-	// warmUpLimit bounds the whole of it, with what lies between the windows.
-	warmUpLimit = time.Minute
-	// Throughput is stable when, of the last stableWindows windows, the later
-	// half is better by less than stableGrowth, and best and worst differ by less
-	// than stableWithin.
+	// WarmUpLimit bounds the whole of it, with what lies between the windows.
+	WarmUpLimit = 2 * time.Minute
+	// Of the last stableWindows windows the later half must do no better than the earlier
+	// one by stableGrowth or more, and best and worst differ by less than stableWithin.
 	stableWindows = 6
 	stableGrowth  = 0.05
 	stableWithin  = 0.15
@@ -98,43 +99,54 @@ const (
 	WarmUpThreads = 12
 )
 
-// WarmUp is how the load before the first round went.
+// WarmUp is how the load before the first round went. It is over when the nodes' processor
+// time for an operation falls no more: their code is compiled. Where it cannot be read, or
+// their load is not steady, a rate that rises no more will do too.
 type WarmUp struct {
 	Took   time.Duration `json:"took_ns"`
 	Window time.Duration `json:"window_ns"`
-	// Rates of all operations together, a second, by window.
+	// Rates of all operations together, a second, and Costs, ms of the nodes' processor time
+	// for each, by window.
 	Rates  []float64 `json:"rates"`
+	Costs  []float64 `json:"costs,omitempty"`
 	Stable bool      `json:"stable"`
 }
 
 func (w WarmUp) String() string {
-	rates := make([]string, len(w.Rates))
-	for i, r := range w.Rates {
-		rates[i] = fmt.Sprintf("%.0f", r)
+	list := func(format string, values []float64) string {
+		texts := make([]string, len(values))
+		for i, v := range values {
+			texts[i] = fmt.Sprintf(format, v)
+		}
+		return strings.Join(texts, " ")
 	}
-	s := fmt.Sprintf("warm-up %.0f s, operations/s by %.0f s: %s: ", w.Took.Seconds(), w.Window.Seconds(), strings.Join(rates, " "))
+	s := fmt.Sprintf("warm-up %.0f s, operations/s by %.0f s: %s", w.Took.Seconds(), w.Window.Seconds(), list("%.0f", w.Rates))
+	if len(w.Costs) > 0 {
+		s += "; ms of the nodes' processor time for each: " + list("%.2f", w.Costs)
+	}
 	if w.Stable {
-		return s + "stable at last"
+		return s + ": stable at last"
 	}
-	return s + "not stable yet, so absolute numbers still rise from round to round; read the ratios within a round"
+	return s + ": not stable yet, so absolute numbers still rise from round to round; read the ratios within a round"
 }
 
-// stable reports whether the last windows are close to each other and do not rise.
-func stable(rates []float64) bool {
-	if len(rates) < stableWindows {
+// settled reports whether the last windows are close to each other and do not rise; of costs,
+// with a direction of -1, whether they do not fall.
+func settled(values []float64, direction float64) bool {
+	if len(values) < stableWindows {
 		return false
 	}
-	last := rates[len(rates)-stableWindows:]
+	last := values[len(values)-stableWindows:]
 	var early, late float64
-	for i, r := range last {
+	for i, v := range last {
 		if i < stableWindows/2 {
-			early += r
+			early += v
 		} else {
-			late += r
+			late += v
 		}
 	}
 	low := slices.Min(last)
-	return low > 0 && slices.Max(last)/low < 1+stableWithin && late/early < 1+stableGrowth
+	return low > 0 && slices.Max(last)/low < 1+stableWithin && math.Pow(late/early, direction) < 1+stableGrowth
 }
 
 // warmUp runs all kinds of arms at once until throughput is stable or the limit is
@@ -151,8 +163,8 @@ func (b *bench) warmUp(ctx context.Context, arms []Arm) error {
 	w := &b.result.Warmed
 	w.Window = warmUpWindow
 	begin := time.Now()
-	for n := 0; !w.Stable && time.Since(begin)+warmUpWindow <= warmUpLimit; n++ {
-		rate, err := b.warmUpWindow(ctx, arms, subjects, n)
+	for n := 0; !w.Stable && time.Since(begin)+warmUpWindow <= WarmUpLimit; n++ {
+		rate, cost, err := b.warmUpWindow(ctx, arms, subjects, n)
 		if err != nil {
 			return err
 		}
@@ -160,7 +172,10 @@ func (b *bench) warmUp(ctx context.Context, arms []Arm) error {
 			return nil
 		}
 		w.Rates = append(w.Rates, rate)
-		w.Stable = stable(w.Rates)
+		if cost > 0 {
+			w.Costs = append(w.Costs, cost)
+		}
+		w.Stable = settled(w.Rates, 1) || settled(w.Costs, -1)
 		w.Took = time.Since(begin)
 		b.progress.window(progress.Window{
 			Rounds: b.plan.Rounds, Arm: "warm-up", PerSecond: rate,
@@ -180,20 +195,28 @@ func (b *bench) warmUp(ctx context.Context, arms []Arm) error {
 }
 
 // warmUpWindow is the n-th window of the warm-up. Its number goes below those of the
-// rounds, so that what a round makes again is made again here too.
-func (b *bench) warmUpWindow(ctx context.Context, arms []Arm, subjects []Subject, n int) (rate float64, err error) {
+// rounds, so that what a round makes again is made again here too. cost is ms of the nodes'
+// processor time for an operation, 0 if it cannot be read.
+func (b *bench) warmUpWindow(ctx context.Context, arms []Arm, subjects []Subject, n int) (rate, cost float64, err error) {
 	var wg sync.WaitGroup
 	samples := make([]Sample, len(arms))
 	errs := make([]error, len(arms))
+	before, unread := readNodes(b.env.PIDs)
 	for i, a := range arms {
 		wg.Go(func() { samples[i], errs[i] = subjects[i].Window(ctx, b.window(a, -1-n, warmUpWindow)) })
 	}
 	wg.Wait()
+	after, err := readNodes(b.env.PIDs)
+	var ended int64
 	for i := range arms {
 		if errs[i] != nil {
-			return 0, errs[i]
+			return 0, 0, errs[i]
 		}
 		rate += samples[i].Rate()
+		ended += samples[i].Ended
 	}
-	return rate, nil
+	if err == nil && unread == nil && ended > 0 {
+		cost = 1000 * (after[reports.SpentStoreCPU] - before[reports.SpentStoreCPU]) / float64(ended)
+	}
+	return rate, cost, nil
 }

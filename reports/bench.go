@@ -64,6 +64,9 @@ type BenchArm struct {
 	// LWTsPerOp of this arm by the same of the ceiling, that is of row changes that
 	// took effect; 0 counts as 1. How many were really sent is in the rounds.
 	LWTsPerOp float64 `json:"lwts_per_op,omitempty"`
+	// Open: operations came at a rate (Offered of a round) and not when others had ended, and
+	// latencies count from when they were meant to begin.
+	Open bool `json:"open,omitempty"`
 	// Control is the ID of the arm that this is a copy of, "" for none: their
 	// ratio is what the machine's noise makes of two equal things.
 	Control string `json:"control,omitempty"`
@@ -100,6 +103,16 @@ type BenchRound struct {
 	// always from the first until all had ended.
 	SinkLWTs int64 `json:"sink_lwts,omitempty"`
 	Ended    int64 `json:"ended,omitempty"`
+	// Cost is what its operations took beside time; nil: not known.
+	Cost *BenchCost `json:"cost,omitempty"`
+	// Offered is the rate of an open load in operations a second.
+	Offered float64 `json:"offered,omitempty"`
+	// Waiting is how many operations had not ended at the window's end (of an open load: were
+	// not begun), which are in no other count, and Oldest how long the oldest had taken.
+	Waiting int           `json:"waiting,omitempty"`
+	Oldest  time.Duration `json:"oldest_ns,omitempty"`
+	// Load is who kept the processors busy; nil: not known.
+	Load *BenchLoad `json:"load,omitempty"`
 	// Fair is Jain's index of ok operations by client: 1 for equal shares, 1/n
 	// if one of n got all; 0: not known.
 	Fair float64 `json:"fair,omitempty"`

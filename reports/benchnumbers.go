@@ -26,6 +26,8 @@ type ArmNumbers struct {
 	// in the same round; N is 0 where there is nothing to compare with.
 	ToCeiling, ToBaseline, ToCopied Comparison
 	OK, Fail, Unknown               int64
+	// Costs are the quantities of BenchQuantities of which something was read.
+	Costs []CostNumbers
 
 	rates  []chart.RoundValue
 	hist   *hdrhistogram.Histogram
@@ -83,12 +85,19 @@ func (b BenchResult) Numbers() ([]ArmNumbers, error) {
 			}
 			*c.of = compare(*n, out[at], c.factor(n.Arm)/c.factor(out[at].Arm))
 		}
+		if n.Arm.Control != "" {
+			for k := range n.Costs {
+				c := &n.Costs[k]
+				ratios, _ := stat.Ratios(c.rounds, out[byID[n.Arm.Control]].Cost(c.ID).rounds)
+				c.ToCopied = stat.EstimateOf(ratios)
+			}
+		}
 	}
 	return out, nil
 }
 
 func (a BenchArm) numbers() (ArmNumbers, error) {
-	n := ArmNumbers{Arm: a, hist: measure.NewHistogram()}
+	n := ArmNumbers{Arm: a, hist: measure.NewHistogram(), Costs: a.costs()}
 	var rates, lwts, all, fair []float64
 	for _, r := range a.Rounds {
 		if r.LWTs > 0 && r.Done > 0 {

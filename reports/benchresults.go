@@ -187,7 +187,10 @@ var benchColumns = []benchColumn{
 		return c
 	}},
 	{Head: "Ratio to ceiling", Number: true, Main: true, of: func(n ArmNumbers) benchCell {
-		if n.Arm.Ceiling == "" {
+		switch {
+		case n.Arm.Open:
+			return none // it is what was offered
+		case n.Arm.Ceiling == "":
 			return benchCell{Text: "ceiling", Muted: true}
 		}
 		return ratioCell(n.ToCeiling.Estimate)

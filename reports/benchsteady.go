@@ -28,6 +28,10 @@ type BenchSteady struct {
 	// load ended, and Drained how long the rest took; -1: some never ended.
 	Backlog int64         `json:"backlog"`
 	Drained time.Duration `json:"drained_ns"`
+	// Retried counts enqueues that were refused and sent again, Left jobs that the
+	// generator could not ask for even once.
+	Retried int64 `json:"retried,omitempty"`
+	Left    int64 `json:"left,omitempty"`
 	// Late is how late runs began, and Ended how late their jobs were completed,
 	// measured from the instant at which each job was meant to be asked for:
 	// EncodeHistogram of a measure.NewHistogram. "" without a rate.
@@ -91,6 +95,9 @@ func (s BenchSteady) Text() string {
 	}
 	if s.Rate > 0 {
 		parts = append(parts, fmt.Sprintf("%s jobs open at its end, %s", measure.FormatCount(s.Backlog), s.drained()))
+	}
+	if s.Left > 0 {
+		parts = append(parts, fmt.Sprintf("%s could not be asked for", measure.FormatCount(s.Left)))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -107,15 +107,16 @@ func (s *Suite) saturated(ctx context.Context, p *process, _ *bench.Result) (rep
 const maxOpenSeconds = 60
 
 // senders is how many enqueues are under way at a time when a load is offered: as many
-// as a shard lets wait. What comes on top waits in the order in which it was asked for.
-// A goroutine for every job that insisted on its own would be a storm of refusals that
-// leaves the machine to nothing else.
+// as a shard lets wait. What comes on top waits in the order in which it was meant to be
+// asked for. As many as there are jobs would be a storm of refusals that leaves the machine
+// to nothing else.
 const senders = engine.DefaultMaxWaiting
 
-// wish is a job that is to be enqueued, and its number in the book.
+// wish is a job that is to be enqueued.
 type wish struct {
-	n int
-	j job.Job
+	j     job.Job
+	acked bool
+	doubt bool // an enqueue of it had no certain answer
 }
 
 // offered asks for jobs at a rate, whatever becomes of them. Every job is one that a
@@ -127,25 +128,17 @@ func (s *Suite) offered(ctx context.Context, p *process, r *bench.Result) (repor
 	begin := time.Now()
 	asking, cancel := context.WithTimeout(ctx, s.Steady+drainLimit)
 	defer cancel()
-	wishes := make(chan wish, int(s.Rate*s.Steady.Seconds()))
-	var wg sync.WaitGroup
-	for range senders {
-		wg.Go(func() {
-			for w := range wishes {
-				p.insist(asking, w)
-			}
-		})
-	}
-	err := s.offer(ctx, p, r, begin, wishes)
-	close(wishes)
-	if ctx.Err() == nil {
-		bench.Until(ctx, begin.Add(s.Steady))
-	}
-	asked, ended := p.book.counts()
+	var asked sync.WaitGroup
+	var err error
+	asked.Go(func() { err = s.offer(asking, p, r, begin, &out) })
+	bench.Until(ctx, begin.Add(s.Steady))
+	came, ended := p.book.counts()
 	out.LWTs = p.traffic().Minus(first).LWTs
-	out.Backlog = int64(asked - ended)
-	out.Drained = p.drain(asking)
-	wg.Wait()
+	out.Backlog = int64(came - ended)
+	asked.Wait()
+	if out.Drained = p.drain(asking); out.Drained >= 0 {
+		out.Drained = max(time.Since(begin)-s.Steady, 0)
+	}
 	over := time.Now()
 	out.Buckets = p.book.buckets(begin.Sub(p.book.begin), s.Steady)
 	for _, b := range out.Buckets {
@@ -154,51 +147,55 @@ func (s *Suite) offered(ctx context.Context, p *process, r *bench.Result) (repor
 	return out, errors.Join(err, p.book.lateness(&out, begin.Sub(p.book.begin), over.Sub(p.book.begin)))
 }
 
-// offer puts jobs into wishes at the rate, until the load has gone on for as long as it
-// is to, is given up, or ctx ends.
-func (s *Suite) offer(ctx context.Context, p *process, r *bench.Result, begin time.Time, wishes chan<- wish) error {
-	lag := measure.NewHistogram()
-	for n := range cap(wishes) {
-		at := begin.Add(time.Duration(float64(n) / s.Rate * float64(time.Second)))
-		if bench.Until(ctx, at); ctx.Err() != nil {
-			break
-		}
-		asked, ended := p.book.counts()
-		if float64(asked-ended) > maxOpenSeconds*s.Rate {
-			r.Problem("%g jobs/s offered: given up after %s with %d jobs open: the scheduler cannot keep up", s.Rate, time.Since(begin).Round(time.Second), asked-ended)
-			break
-		}
-		if err := measure.Record(lag, max(time.Since(at), 0)); err != nil {
-			return err
-		}
-		k, j := p.book.ask(at)
-		wishes <- wish{k, j}
-	}
-	r.Note("%g jobs/s offered: jobs were asked for p50 %s, p99 %s after they were meant to be, and at most %d enqueues were under way at a time; lateness counts from when they were meant to be asked for", s.Rate,
-		measure.FormatDuration(measure.Quantile(lag, 50)), measure.FormatDuration(measure.Quantile(lag, 99)), senders)
-	return nil
-}
-
 // insistPause is between two tries of an enqueue that was not acknowledged.
 const insistPause = 50 * time.Millisecond
 
-// insist asks for a job until it is acknowledged or ctx ends. The same id makes that safe.
-func (p *process) insist(ctx context.Context, w wish) {
-	doubt := false
-	for ctx.Err() == nil {
-		err := p.submit(ctx, w.j)
-		switch {
-		case err == nil:
-			p.book.replied(w.n, acked)
-			return
-		case store.OutcomeOf(err) != store.Fail:
-			doubt = true
+// offer asks for jobs until each is acknowledged or ctx ends. The same id makes it safe to
+// ask again.
+func (s *Suite) offer(ctx context.Context, p *process, r *bench.Result, begin time.Time, out *reports.BenchSteady) error {
+	var mu sync.Mutex
+	var all []*wish // by their numbers in the book
+	at := func(n int) *wish {
+		mu.Lock()
+		defer mu.Unlock()
+		return all[n]
+	}
+	offered, err := bench.Offer{
+		Begin: begin, Length: s.Steady, Rate: s.Rate, Senders: senders,
+		Stop: func() bool {
+			asked, ended := p.book.counts()
+			return float64(asked-ended) > maxOpenSeconds*s.Rate
+		},
+		Came: func(_ int, at time.Time) {
+			_, j := p.book.ask(at)
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, &wish{j: j})
+		},
+		Do: func(ctx context.Context, n int, _ time.Time) time.Duration {
+			w := at(n)
+			err := p.submit(ctx, w.j)
+			if err == nil {
+				w.acked = true
+				p.book.replied(n, acked)
+				return 0
+			}
+			w.doubt = w.doubt || store.OutcomeOf(err) != store.Fail
+			return insistPause
+		},
+	}.Run(ctx)
+	for n, w := range all {
+		if !w.acked && !w.doubt {
+			p.book.replied(n, refused)
 		}
-		_ = clock.Go().Sleep(ctx, insistPause)
 	}
-	if !doubt {
-		p.book.replied(w.n, refused)
+	out.Left, out.Retried = int64(offered.Left), int64(offered.Retried)
+	if offered.GivenUp {
+		r.Problem("%g jobs/s offered: given up after %d jobs, with those of %d s open: the scheduler cannot keep up", s.Rate, offered.Wishes, maxOpenSeconds)
 	}
+	r.Note("%g jobs/s offered: jobs were asked for p50 %s, p99 %s after they were meant to be, at most %d enqueues were under way at a time, refused ones were asked for again after %s (%d times), and %d could not be asked for at all; lateness counts from when jobs were meant to be asked for", s.Rate,
+		measure.FormatDuration(measure.Quantile(offered.Lag, 50)), measure.FormatDuration(measure.Quantile(offered.Lag, 99)), senders, insistPause, offered.Retried, offered.Left)
+	return err
 }
 
 // drain waits until all jobs are completed and returns how long that took; -1 if ctx

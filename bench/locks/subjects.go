@@ -44,8 +44,9 @@ const plainWrite = "UPDATE bench_plain SET fence = ?, beat = ?, attempt = ?, hol
 
 // plain is W.
 type plain struct {
-	db  *cassandra.DB
-	ttl time.Duration
+	db   *cassandra.DB
+	ttl  time.Duration
+	sent atomic.Int64
 }
 
 // Window implements bench.Subject.
@@ -56,11 +57,12 @@ func (s *plain) Window(ctx context.Context, w bench.Window) (bench.Sample, error
 func (s *plain) operate(ctx context.Context, th *bench.Thread, key string, _ func() bool) bench.End {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	s.sent.Add(1)
 	return bench.EndOf(s.db.Exec(ctx, plainWrite, int64(1), int64(0), uuid.NewString(), holder(th), s.ttl.Milliseconds(), time.Now().UTC().Add(s.ttl), key))
 }
 
 // Traffic implements bench.Operator.
-func (s *plain) Traffic() bench.Traffic { return bench.Traffic{} }
+func (s *plain) Traffic() bench.Traffic { return bench.Traffic{Plain: s.sent.Load()} }
 
 // Close implements bench.Subject.
 func (s *plain) Close(context.Context) error { return nil }

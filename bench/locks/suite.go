@@ -93,7 +93,11 @@ func New(c Config) (*Suite, error) {
 		copied.Control = copied.ID
 		copied.ID = "L2" + strings.TrimPrefix(copied.ID, "L")
 		copied.Letter, copied.Name = "L2", "lock cycle, A/A copy"
-		groups = append(groups, append(group, copied))
+		group = append(group, copied)
+		if n == slices.Max(c.Threads) {
+			group = append(group, openArm(c, n))
+		}
+		groups = append(groups, group)
 	}
 	plan, err := bench.NewPlan(c.Config, groups)
 	if err != nil {
@@ -110,6 +114,20 @@ func lockArm(c Config, threads int, ttl time.Duration) bench.Arm {
 	}
 }
 
+// openPart is the part of the capacity at which lock cycles are offered: high enough that
+// some wait for others, and low enough that a machine whose capacity falls by a third from
+// one round to the next still keeps up.
+const openPart = 0.5
+
+// openArm is a lock cycle that is asked for when it is meant to be.
+func openArm(c Config, threads int) bench.Arm {
+	a := lockArm(c, threads, c.TTLs[0])
+	a.Open, a.Parts = bench.Open{Of: a.ID, Part: openPart}, bench.OpenParts
+	a.ID = "LO" + strings.TrimPrefix(a.ID, "L")
+	a.Letter, a.Name = "LO", fmt.Sprintf("lock cycle, offered at %.0f %% of its capacity", 100*openPart)
+	return a
+}
+
 // Design implements bench.Suite.
 func (s *Suite) Design() bench.Design {
 	return bench.Design{
@@ -119,6 +137,7 @@ func (s *Suite) Design() bench.Design {
 			LegendCeiling,
 			"plain write: a write at QUORUM of the same columns, without a condition",
 			"lock cycle: acquire and release by core/lock, all threads through one client, nothing done in between; the A/A copy is the same once more and shows the noise",
+			"offered: an open load; cycles come at a part of the rate that the closed arm had so far, with exponential gaps, and a latency counts from when a cycle was meant to begin, waiting included",
 		},
 	}
 }
@@ -201,7 +220,7 @@ func (s *Suite) Headlines(r *bench.Result) []string {
 	few, many := slices.Min(s.Threads), slices.Max(s.Threads)
 	var out []string
 	for _, a := range s.plan.Arms {
-		if a.Threads != many || a.Kind == "write" || a.Control != "" || a.Kind == "lock" && a.TTL != s.TTLs[0] {
+		if a.Threads != many || a.Kind == "write" || a.Control != "" || a.Open.Part > 0 || a.Kind == "lock" && a.TTL != s.TTLs[0] {
 			continue
 		}
 		text := r.Headline(a, fmt.Sprintf(" with %d %s", many, bench.Plural(many, "thread", "threads")))
@@ -317,6 +336,9 @@ func (o keyed) Operate(ctx context.Context, th *bench.Thread, over func() bool) 
 func measure(ctx context.Context, w bench.Window, op operator) (bench.Sample, error) {
 	k := keyed{op, keysOf(w)}
 	prime(ctx, w, k)
+	if w.Arm.Open.Part > 0 {
+		return w.Open(ctx, k)
+	}
 	return w.Loop(ctx, k)
 }
 

@@ -89,7 +89,7 @@ func TestDefaultPlan(t *testing.T) {
 	want := []string{
 		"C/1", "W/1", "L/1/6s", "L/1/30s", "L2/1/6s",
 		"C/8", "W/8", "L/8/6s", "L/8/30s", "L2/8/6s",
-		"C/32", "W/32", "L/32/6s", "L/32/30s", "L2/32/6s",
+		"C/32", "W/32", "L/32/6s", "L/32/30s", "L2/32/6s", "LO/32/6s",
 	}
 	if !slices.Equal(ids, want) {
 		t.Errorf("arms %v, want %v", ids, want)
@@ -139,6 +139,9 @@ func TestPlanProperties(t *testing.T) {
 				r, err := p.Arm(ref)
 				if err != nil || r.Threads != a.Threads {
 					t.Fatalf("%s refers to %q: %+v, %v", a.ID, ref, r, err)
+				}
+				if a.Open.Part > 0 && a.Open.Of == "" {
+					t.Fatalf("%s is offered at a part of nothing's rate", a.ID)
 				}
 				if ref == a.Control && (r.TTL != a.TTL || r.Kind != a.Kind) {
 					t.Fatalf("the control %s is no copy of %s", a.ID, ref)

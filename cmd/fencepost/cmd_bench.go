@@ -30,9 +30,12 @@ type benchFlags struct {
 	subject string
 	cluster string
 	rounds  int
+	counted bool // rounds is what was asked for
+	budget  time.Duration
 	arm     time.Duration
 	seed    uint64
 	out     string
+	profile bool
 	// of locks
 	contention string
 	threads    []int
@@ -54,7 +57,9 @@ func newBenchCmd() *cobra.Command {
 		Short: "Measure locks or jobs beside the bare driver, in interleaved rounds of one run",
 		Long: `Measures the --subject beside bare conditional updates (the ceiling) on a warm
 cluster. All arms run in every round, in random order, so that they can be compared on a
-machine whose speed changes; a copy of one arm shows how large the noise is.
+machine whose speed changes; a copy of one arm shows how large the noise is. What an
+operation costs (processor time, requests, bytes) repeats where rates do not: rounds go on
+until costs are known well enough, or until --budget is over.
 
 locks: acquire and release at several numbers of threads and lease times, and plain writes.
 jobs: the job scheduler at several numbers of shards, with and without a fenced effect per
@@ -63,7 +68,8 @@ load at --rate and one at saturation, of that duration each, and measures how la
 steadily their jobs are done; with --rounds=0 nothing else runs.
 
 Exit code: 0; 1 if what is measured broke a promise; 3 if the numbers are not to be quoted
-(the control differs from its original, or an arm did nothing); 64 bad input. Missed
+(the control costs 10 % more or less than its original may, or an arm did nothing); 64 bad
+input. Missed
 targets are printed and do not change the exit code.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -92,10 +98,12 @@ func (f *benchFlags) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&f.cluster, "cluster", "auto", clusterUsage+externalUsage)
 	dockerFlags(fl)
 	addExternalFlags(fl)
-	fl.IntVar(&f.rounds, "rounds", bench.DefaultRounds, fmt.Sprintf("number of rounds, at least %d; of jobs also 0", bench.MinRounds))
+	fl.IntVar(&f.rounds, "rounds", 0, fmt.Sprintf("exactly so many rounds, at least %d, of jobs also 0 (default: as many as --budget has room for and the intervals need)", bench.MinRounds))
+	fl.DurationVar(&f.budget, "budget", bench.DefaultBudget, "how long rounds may go on until what arms cost is known well enough")
 	fl.DurationVar(&f.arm, "arm", bench.DefaultWindow, "how long each arm runs in each round")
 	fl.Uint64Var(&f.seed, "seed", 0, "order of arms and choice of keys (default: a new one, printed)")
 	fl.StringVar(&f.out, "out", "runs", "directory for the results' directories")
+	fl.BoolVar(&f.profile, "profile", false, "have each arm work once more, and write where the processor time of this process goes and what the nodes did meanwhile")
 	fl.StringVar(&f.contention, "contention", string(locks.Medium), "locks: low (a key a thread), medium (10 keys), high (one key), or several with commas")
 	fl.IntSliceVar(&f.threads, "threads", locks.DefaultThreads, "locks: numbers of concurrent clients")
 	fl.DurationSliceVar(&f.ttls, "ttl", locks.DefaultTTLs, "locks: lease times; the control copies the first")
@@ -125,9 +133,16 @@ func (f *benchFlags) belong(fl *pflag.FlagSet) error {
 			}
 		}
 	}
-	for _, name := range slices.Concat(subjectFlags[f.subject], []string{"rounds", "arm"}) {
+	f.counted = fl.Changed("rounds")
+	if f.counted && fl.Changed("budget") {
+		return usageError(errors.New("--rounds and --budget: a budget decides how many rounds there are, so give one of them"))
+	}
+	if f.budget <= 0 {
+		return usageError(fmt.Errorf("--budget=%s: use more than 0", f.budget))
+	}
+	for _, name := range slices.Concat(subjectFlags[f.subject], []string{"rounds", "budget", "arm"}) {
 		// The contention is said with each suite, as each has one of those that were given.
-		if x := fl.Lookup(name); name != "contention" && x.Value.String() != x.DefValue {
+		if x := fl.Lookup(name); name != "contention" && x.Changed {
 			f.given += fmt.Sprintf(" --%s=%s", name, strings.Trim(x.Value.String(), "[]"))
 		}
 	}
@@ -159,7 +174,11 @@ func (f benchFlags) suites() ([]benchSuite, error) {
 }
 
 func (f benchFlags) config() bench.Config {
-	return bench.Config{Rounds: f.rounds, Window: f.arm, Seed: f.seed}
+	c := bench.Config{Rounds: f.rounds, Window: f.arm, Seed: f.seed}
+	if !f.counted {
+		c.Budget = f.budget
+	}
+	return c
 }
 
 func (f benchFlags) lockSuites() ([]benchSuite, error) {
@@ -167,7 +186,7 @@ func (f benchFlags) lockSuites() ([]benchSuite, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.rounds == 0 {
+	if f.counted && f.rounds == 0 {
 		return nil, errors.New("no rounds: there is nothing else to measure of locks")
 	}
 	var out []benchSuite
@@ -186,7 +205,7 @@ func (f benchFlags) jobSuites() ([]benchSuite, error) {
 		return nil, errors.New("--in-flight and --rate must be more than 0")
 	}
 	s, err := jobs.New(jobs.Config{
-		Config: f.config(), Shards: f.shards, InFlight: f.inFlight, Steady: f.steady, Rate: f.rate, NoRounds: f.rounds == 0,
+		Config: f.config(), Shards: f.shards, InFlight: f.inFlight, Steady: f.steady, Rate: f.rate, NoRounds: f.counted && f.rounds == 0,
 	})
 	if err != nil {
 		return nil, err
@@ -242,8 +261,15 @@ func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster,
 	machine := rundir.Machine()
 	d, rounds := s.Design(), ""
 	p := d.Plan
-	if len(p.Arms) > 0 {
+	switch {
+	case len(p.Arms) > 0 && p.Budget > 0:
+		rounds = fmt.Sprintf("%d arms in rounds of %s each, ", len(p.Arms), p.Window)
+	case len(p.Arms) > 0:
 		rounds = fmt.Sprintf("%d arms in %d rounds of %s each, ", len(p.Arms), p.Rounds, p.Window)
+	}
+	about := "about"
+	if p.Budget > 0 {
+		about = "at most about"
 	}
 	dir, err := benchDir(f.out, d.Name)
 	if err != nil {
@@ -253,11 +279,15 @@ func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster,
 	defer func() { err = errors.Join(ended(log, err), log.Close()) }()
 	if err := log.Begin(filepath.Join(dir, rundir.ProgressFile), progress.Run{
 		Name: filepath.Base(dir), Bench: d.Name, Seed: p.Seed, Backend: backend, Dir: dir, Command: s.command,
-		About: fmt.Sprintf("%s: %sseed %d; about %s, after a warm-up of up to a minute", d.Setting, rounds, p.Seed, d.Estimate.Round(10*time.Second)),
+		About: fmt.Sprintf("%s: %sseed %d; %s %s, after a warm-up of up to %s", d.Setting, rounds, p.Seed, about, d.Estimate.Round(10*time.Second), bench.WarmUpLimit),
 	}); err != nil {
 		return 0, err
 	}
-	res, err := bench.Run(ctx, bench.Options{Suite: s.Suite, Access: cluster.AccessTo(c), PIDs: pids, Progress: log})
+	opt := bench.Options{Suite: s.Suite, Access: cluster.AccessTo(c), PIDs: pids, Progress: log}
+	if f.profile {
+		opt.Profiles = filepath.Join(dir, bench.ProfileDir)
+	}
+	res, err := bench.Run(ctx, opt)
 	if res == nil {
 		return 0, err
 	}
@@ -268,7 +298,7 @@ func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster,
 	if err != nil {
 		return 0, err
 	}
-	if err := errors.Join(res.WriteRounds(dir), reports.WriteBench(dir, report)); err != nil {
+	if err := errors.Join(res.WriteRounds(dir), res.WriteHDRLog(dir), reports.WriteBench(dir, report)); err != nil {
 		return 0, fmt.Errorf("report in %s: %w", dir, err)
 	}
 	page := filepath.Join(dir, reports.BenchPage)

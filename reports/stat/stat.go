@@ -75,6 +75,29 @@ func (e Estimate) Excludes(margin float64) bool {
 	return e.N > 0 && (e.Low > 1+margin || e.High < 1/(1+margin))
 }
 
+// Reach is how far from 1 the interval of a ratio reaches, as a factor less 1: 0.1 if two
+// things may differ by 10 % either way. It is infinite if nothing is known.
+func (e Estimate) Reach() float64 {
+	if e.N == 0 || e.Low <= 0 {
+		return math.Inf(1)
+	}
+	return max(e.High, 1/e.Low) - 1
+}
+
+// Width is how far the interval reaches from the median, as a part of it. It is infinite
+// if nothing is known.
+func (e Estimate) Width() float64 {
+	switch {
+	case e.N == 0:
+		return math.Inf(1)
+	case e.High == e.Low:
+		return 0 // a count that never changes, even of 0
+	case e.Median <= 0:
+		return math.Inf(1)
+	}
+	return max(e.High-e.Median, e.Median-e.Low) / e.Median
+}
+
 // Median returns the middle value, the mean of the middle two for an even
 // number, 0 for none.
 func Median(values []float64) float64 {

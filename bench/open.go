@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"fencepost/core/store"
+)
+
+// OpenParts are the names of what a latency of an open load consists of: how long an
+// operation waited for its turn, and how long it took from then on.
+var OpenParts = []string{"until it was begun", "from then on"}
+
+// Open runs an operator under an open load: operations come at the window's rate, with
+// exponential gaps, whatever became of those before. All that came within the window count,
+// those that ended after it too; a latency is from when an operation was meant to begin.
+func (w Window) Open(ctx context.Context, op Operator) (Sample, error) {
+	if w.Rate <= 0 {
+		return Sample{}, errors.New("no rate to offer: the arm that has it did nothing yet")
+	}
+	start := time.Now()
+	opCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.Length+DrainTimeout)
+	defer cancel()
+	first := op.Traffic()
+	cost, sky := w.spent(first), readWeather(w.PIDs)
+	o := &openTally{tally: newTally(w.Arm, start, start.Add(w.Length)), threads: make(chan *Thread, w.Arm.Threads)}
+	for i := range w.Arm.Threads {
+		o.threads <- NewThread(w.Arm, w.Round, i, w.Seed)
+	}
+	load, err := Offer{
+		Begin: start, Length: w.Length, Rate: w.Rate, Senders: w.Arm.Threads,
+		Rand: rand.New(rand.NewPCG(w.Seed, 1<<48|uint64(w.Round)<<16|uint64(w.Arm.Threads))),
+		Came: o.came,
+		Stop: func() bool { return ctx.Err() != nil },
+		Do: func(ctx context.Context, n int, at time.Time) time.Duration {
+			th := <-o.threads
+			began := time.Now()
+			e := op.Operate(ctx, th, func() bool { return ctx.Err() != nil })
+			o.ended(th, n, e, at, began, time.Now())
+			o.threads <- th
+			return 0
+		},
+	}.Run(opCtx)
+	if err != nil {
+		return Sample{}, err
+	}
+	s := o.sample
+	s.Arm, s.Round, s.Started, s.Seconds, s.Offered = w.Arm.ID, w.Round, start, w.Length.Seconds(), w.Rate
+	// The load is that of the window and of the end of what came within it.
+	s.Load = readWeather(w.PIDs).since(sky)
+	s.Sent, s.Ended, s.Done = op.Traffic().Minus(first), s.OK, s.OK
+	s.Cost = w.spent(op.Traffic()).since(cost, s.Done)
+	s.Waiting = load.Left
+	for _, at := range o.waiting {
+		s.Oldest = max(s.Oldest, time.Since(at))
+	}
+	s.Lag = load.Lag
+	return s, s.check()
+}
+
+// openTally is what an open load saw.
+type openTally struct {
+	*tally
+	threads chan *Thread
+
+	waits   sync.Mutex
+	waiting map[int]time.Time // those that came and have not ended
+}
+
+func (o *openTally) came(n int, at time.Time) {
+	o.waits.Lock()
+	defer o.waits.Unlock()
+	if o.waiting == nil {
+		o.waiting = map[int]time.Time{}
+	}
+	o.waiting[n] = at
+}
+
+func (o *openTally) ended(th *Thread, n int, e End, at, began, now time.Time) {
+	o.waits.Lock()
+	delete(o.waiting, n)
+	o.waits.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := &o.sample
+	s.note(e.Err)
+	switch {
+	case e.GaveUp:
+		s.Unknown++
+	case e.Outcome == store.OK:
+		s.OK++
+		s.PerThread[th.Number]++
+		s.record(now.Sub(at), []time.Duration{began.Sub(at), now.Sub(began)})
+	case e.Outcome == store.Fail:
+		s.Fail++
+	default:
+		s.Unknown++
+	}
+}

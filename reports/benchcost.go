@@ -1,0 +1,131 @@
+package reports
+
+import (
+	"slices"
+
+	"fencepost/reports/stat"
+)
+
+// BenchCost is what the operations of a round took beside time: totals from the first
+// operation until all had ended, or, of an arm that was under load before and after its
+// window, within it.
+type BenchCost struct {
+	// Ops is how many operations ended ok meanwhile.
+	Ops int64 `json:"ops"`
+	// Spent is by the name of what was spent, as in BenchSpent. What could not be read is
+	// not in it.
+	Spent map[string]float64 `json:"spent"`
+}
+
+// BenchLoad is who kept the processors busy within a round's window, in cores.
+type BenchLoad struct {
+	Own    float64 `json:"own"`   // the benchmark's own process
+	Nodes  float64 `json:"nodes"` // the database's
+	Other  float64 `json:"other"` // everybody else
+	Stolen float64 `json:"stolen"`
+}
+
+// ForeignCores are how many cores others may keep busy within a window before it is
+// marked: rates and latencies of that window are not the machine's.
+const ForeignCores = 0.2
+
+// Disturbed says that a window is to be marked.
+func (l *BenchLoad) Disturbed() bool {
+	return l != nil && l.Other+l.Stolen > ForeignCores
+}
+
+// CostNoise is how far a copy's cost may reach from that of its original before neither is
+// to be quoted.
+const CostNoise = 0.10
+
+// What operations spend.
+const (
+	SpentClientCPU    = "client_cpu_s"    // of the processes that ask, in s of processor time
+	SpentSchedulerCPU = "scheduler_cpu_s" // of scheduler processes, where they are apart
+	SpentStoreCPU     = "store_cpu_s"     // of the database's nodes
+	SpentLWTs         = "lwts"            // conditional requests and SERIAL reads sent, those of the sink too
+	SpentRequests     = "requests"        // round trips to the store, LWTs among them
+	SpentNetBytes     = "net_bytes"       // that the nodes received and sent; those among them count at both ends
+	SpentDiskBytes    = "disk_bytes"      // that nodes wrote to storage
+	SpentSyncs        = "syncs"           // fsync, fdatasync and msync calls of the nodes
+)
+
+// BenchQuantity is a quantity for each operation. Costs repeat from run to run where
+// rates do not: what disturbs the machine makes an operation slow, not dear.
+type BenchQuantity struct {
+	ID, Head, About string
+	// Of are the names of what is added up, the first of which must have been read, Times
+	// the number of operations it is for.
+	Of    []string
+	Times float64
+	// Gated: a copy of an arm must cost what the arm does, or nothing is to be quoted.
+	Gated bool
+}
+
+// BenchQuantities are all of them, the order that of tables.
+var BenchQuantities = []BenchQuantity{
+	{ID: "cpu_s_per_1000", Head: "CPU s/1000", About: "processor time of all processes for 1000 operations, in s", Times: 1000, Gated: true,
+		Of: []string{SpentStoreCPU, SpentClientCPU, SpentSchedulerCPU}},
+	{ID: "client_cpu_s_per_1000", Head: "client", About: "that of the clients", Times: 1000, Of: []string{SpentClientCPU}},
+	{ID: "scheduler_cpu_s_per_1000", Head: "scheduler", About: "that of scheduler processes", Times: 1000, Of: []string{SpentSchedulerCPU}},
+	{ID: "store_cpu_s_per_1000", Head: "store", About: "that of the nodes", Times: 1000, Of: []string{SpentStoreCPU}},
+	{ID: "lwt_per_op", Head: "LWTs/op", About: "conditional requests and SERIAL reads, those of the sink too", Times: 1, Gated: true, Of: []string{SpentLWTs}},
+	{ID: "requests_per_op", Head: "requests/op", About: "round trips to the store", Times: 1, Gated: true, Of: []string{SpentRequests}},
+	{ID: "net_bytes_per_op", Head: "net bytes/op", About: "bytes that the nodes received and sent; those among them count at both ends", Times: 1, Gated: true, Of: []string{SpentNetBytes}},
+	{ID: "bytes_per_op", Head: "disk bytes/op", About: "bytes that nodes wrote to storage; they write them in bursts", Times: 1, Of: []string{SpentDiskBytes}},
+	{ID: "fsync_per_op", Head: "fsyncs/op", About: "fsync, fdatasync and msync calls of the nodes", Times: 1, Of: []string{SpentSyncs}},
+}
+
+// per is the quantity of one round; ok is false if nothing of it could be read.
+func (q BenchQuantity) per(c *BenchCost) (v float64, ok bool) {
+	if c == nil || c.Ops == 0 {
+		return 0, false
+	}
+	if _, ok = c.Spent[q.Of[0]]; !ok {
+		return 0, false
+	}
+	for _, name := range q.Of {
+		v += c.Spent[name]
+	}
+	return v * q.Times / float64(c.Ops), true
+}
+
+// CostNumbers is a quantity of an arm over its rounds.
+type CostNumbers struct {
+	BenchQuantity
+	stat.Estimate
+	// ToCopied is the quantity by that of the arm that this is a copy of, in the same round.
+	ToCopied stat.Estimate
+
+	rounds map[int]float64
+}
+
+// Noisy says that this is the cost of a copy which is too far from that of its original.
+func (c CostNumbers) Noisy() bool { return c.ToCopied.N > 0 && c.ToCopied.Reach() > CostNoise }
+
+// costs are those quantities of which something was read.
+func (a BenchArm) costs() (out []CostNumbers) {
+	for _, q := range BenchQuantities {
+		n := CostNumbers{BenchQuantity: q, rounds: map[int]float64{}}
+		var all []float64
+		for _, r := range a.Rounds {
+			if v, ok := q.per(r.Cost); ok {
+				n.rounds[r.Round] = v
+				all = append(all, v)
+			}
+		}
+		if n.Estimate = stat.EstimateOf(all); n.N > 0 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Cost is the quantity of that ID; N is 0 if it was not read.
+func (n ArmNumbers) Cost(id string) CostNumbers {
+	i := slices.IndexFunc(n.Costs, func(c CostNumbers) bool { return c.ID == id })
+	if i < 0 {
+		return CostNumbers{}
+	}
+	return n.Costs[i]
+}
