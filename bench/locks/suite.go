@@ -328,7 +328,7 @@ func prime(ctx context.Context, w bench.Window, k keyed) {
 	never := func() bool { return ctx.Err() != nil }
 	var wg sync.WaitGroup
 	for i := range w.Arm.Threads {
-		th := bench.NewThread(w.Arm, w.Round, i, w.Seed)
+		th := w.Thread(i)
 		wg.Go(func() {
 			for n := i; n < len(k.keys.names) && ctx.Err() == nil; n += w.Arm.Threads {
 				k.operate(ctx, th, k.keys.names[n], never)
