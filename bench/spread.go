@@ -8,7 +8,7 @@ import (
 	"fencepost/core/clock"
 )
 
-// startDelay is how long before their start agents are told of it.
+// startDelay is how long before an instant agents are told to start then.
 const startDelay = 250 * time.Millisecond
 
 // spread is an arm whose threads are in other processes.
