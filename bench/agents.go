@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,7 +28,7 @@ type Launch struct {
 	Suite any
 	Reach Reach
 
-	limit time.Duration // of every wait, in tests; 0: as long as below
+	prepare time.Duration // prepareLimit, or less in tests
 }
 
 // Time limits of an agent, beside those of what it does.
@@ -52,8 +53,8 @@ type agent struct {
 	number  int
 	proc    *osproc.Process
 	in      *os.File
-	answers chan answer // closed when its output has ended
-	limit   time.Duration
+	answers chan answer   // closed when its output has ended
+	prepare time.Duration // for how long it may
 	// busy: it has been asked for a window that it has not given its last answer to.
 	busy bool
 	// aborted: that window is to have no sample, and whatever it says before is passed over.
@@ -109,7 +110,7 @@ func startAgent(l Launch, cfg AgentConfig) (*agent, error) {
 	cmd := l.Command()
 	cmd.Stdin, cmd.Stdout = theirIn, theirOut
 	name := fmt.Sprintf("process %d", cfg.Process)
-	a := &agent{number: cfg.Process, in: in, answers: make(chan answer, 16), limit: l.limit}
+	a := &agent{number: cfg.Process, in: in, answers: make(chan answer, 16), prepare: cmp.Or(l.prepare, prepareLimit)}
 	a.proc, err = osproc.Start(osproc.Spec{Kind: history.LifeWorker, Name: name, Command: cmd, Log: filepath.Join(l.Dir, fmt.Sprintf(logName, cfg.Process)), Traces: true})
 	if err != nil {
 		return nil, errors.Join(err, in.Close(), out.Close())
@@ -164,9 +165,6 @@ func (a *agent) send(line any) error {
 func (a *agent) hear(ctx context.Context, limit time.Duration, want string) (answer, error) {
 	if a.gone != nil {
 		return answer{}, a.gone
-	}
-	if a.limit > 0 {
-		limit = min(limit, a.limit)
 	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

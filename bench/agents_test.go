@@ -25,9 +25,10 @@ const actEnv = "FENCEPOST_BENCH_TEST"
 // jointSuite has one arm of six threads in three processes, and one in this.
 type jointSuite struct {
 	*fake
-	how      string
-	process  int
-	imported []json.RawMessage
+	how       string
+	process   int
+	imported  []json.RawMessage
+	interrupt context.CancelFunc // in the second round; nil: nothing does
 }
 
 func newJoint(how string) *jointSuite {
@@ -56,6 +57,13 @@ func (s *jointSuite) Subject(a Arm, stream uint64) (Subject, error) {
 		return s.fake.Subject(a, stream)
 	}
 	return &jointArm{suite: s, op: &timed{takes: always(10 * time.Millisecond)}}, nil
+}
+
+func (s *jointSuite) Round(samples []Sample) string {
+	if s.interrupt != nil {
+		time.AfterFunc(startDelay+50*time.Millisecond, s.interrupt)
+	}
+	return ""
 }
 
 func (s *jointSuite) Export() any { return []int{s.process, os.Getpid()} }
@@ -124,15 +132,36 @@ func act(how string) int {
 
 func measureJoint(t *testing.T, how string, limit time.Duration) (*jointSuite, *Result, error) {
 	s := newJoint(how)
-	r, err := Measure(t.Context(), s, &Env{Launch: &Launch{
+	r, err := s.measure(t, t.Context(), limit)
+	return s, r, err
+}
+
+func (s *jointSuite) measure(t *testing.T, ctx context.Context, limit time.Duration) (*Result, error) {
+	return Measure(ctx, s, &Env{Launch: &Launch{
 		Command: func() *exec.Cmd {
 			cmd := exec.Command("/proc/self/exe")
-			cmd.Env = append(os.Environ(), actEnv+"="+how)
+			cmd.Env = append(os.Environ(), actEnv+"="+s.how)
 			return cmd
 		},
-		Dir: t.TempDir(), Suite: "of the suite", limit: limit,
+		Dir: t.TempDir(), Suite: "of the suite", prepare: limit,
 	}}, NewProgress(nil))
-	return s, r, err
+}
+
+// TestProcessesInterrupted: a window that is cut is no sample, and the processes tell what
+// they know.
+func TestProcessesInterrupted(t *testing.T) {
+	t.Parallel()
+	s := newJoint("well")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.interrupt = cancel
+	r, err := s.measure(t, ctx, 20*time.Second)
+	if err != nil || len(s.imported) != 3 {
+		t.Fatalf("%v, %d processes were looked at", err, len(s.imported))
+	}
+	if len(r.samples("X/3x2")) != 1 || strings.Contains(strings.Join(r.Problems, "\n"), "process ") {
+		t.Errorf("%d samples, problems %q", len(r.samples("X/3x2")), r.Problems)
+	}
 }
 
 // TestProcesses: the threads of an arm are spread over processes, and what those measured
@@ -184,7 +213,7 @@ func TestProcessGoesWrong(t *testing.T) {
 		audited bool
 	}{
 		{how: "dies", want: []string{"process 2 ended by itself: exit status 3", "panic: on purpose"}},
-		{how: "hangs", limit: 2 * time.Second, want: []string{`process 2 did not answer "prepared" within 2s`, "jointArm).Window"}},
+		{how: "hangs", limit: 5 * time.Second, want: []string{`process 2 did not answer "prepared" within 5s`, "jointArm).Window"}},
 		{how: "talks nonsense", want: []string{`process 2 gave no answer but "all is well`}},
 		{how: "is killed in the window", want: []string{"process 2 ended by itself: SIGKILL"}},
 		{how: "measures another round", want: []string{"process 2 gave a sample of X/3x2, round 2, with 2 threads"}},

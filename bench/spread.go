@@ -9,7 +9,7 @@ import (
 )
 
 // startDelay is how long before an instant agents are told to start then.
-const startDelay = 250 * time.Millisecond
+const startDelay = 400 * time.Millisecond
 
 // spread is an arm whose threads are in other processes.
 type spread struct {
@@ -51,7 +51,7 @@ func (s *spread) window(ctx context.Context, w Window) (Sample, error) {
 			return err
 		}
 		a.busy = true
-		_, err := a.hear(ctx, prepareLimit, stepPrepared)
+		_, err := a.hear(ctx, a.prepare, stepPrepared)
 		return err
 	})
 	if err != nil {

@@ -130,13 +130,10 @@ func (l *sampleLine) sample() (Sample, error) {
 }
 
 // mergeSamples makes one sample of those that the processes of an arm took in the same
-// window, in the order of the processes. The load is left to the caller.
+// window, in the order of the processes. When it was and who kept the processors busy is left
+// to the caller.
 func mergeSamples(parts []Sample) (Sample, error) {
-	all := parts[0]
-	all.Load, all.PerThread = load{}, nil
-	all.OK, all.Fail, all.Unknown, all.Waiting, all.Oldest = 0, 0, 0, 0, 0
-	all.Sent, all.Done, all.SinkLWTs, all.Ended, all.Error = Traffic{}, 0, 0, 0, ""
-	all.Latency, all.Parts = measure.NewHistogram(), nil
+	all := Sample{Arm: parts[0].Arm, Round: parts[0].Round, Seconds: parts[0].Seconds, Latency: measure.NewHistogram()}
 	for range parts[0].Parts {
 		all.Parts = append(all.Parts, measure.NewHistogram())
 	}
