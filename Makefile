@@ -46,8 +46,8 @@ help: ## Show the targets
 	@echo '  make evidence [SET=locks|jobs|orders|smoke|paxos] [SEEDS=5] [FIRST=1] [CONTENTION=medium,high] [SCENARIOS=a,b] [SINK=] [RETRY=1] [FRESH=1]'
 	@echo '  make power [MUTANT=name,name] [SINK=] [RUNS=2] [SEEDS=1,2] [FRESH=1]'
 	@echo '  make replay RUN=runs/… [TIMES=10]    make soak HOURS=8    make nightly [SEEDS=20]    make prune [KEEP=20]'
-	@echo '  make bench contention=high [THREADS=1,32] [TTL=6s] [BUDGET=20m] [CLUSTER=auto|local|docker|up]'
-	@echo '  make bench subject=jobs [SHARDS=4,1,16] [STEADY=5m] [RATE=1000] [BUDGET=20m]'
+	@echo '  make bench contention=high [THREADS=1,32] [TTL=6s] [PROCESSES=16x4] [BUDGET=20m] [CLUSTER=auto|local|docker|up]'
+	@echo '  make bench subject=jobs [SHARDS=4,1,16] [SCHEDULERS=1,2,4] [STEADY=5m] [RATE=1000] [BUDGET=20m]'
 	@echo
 	@echo "  ARGS='--flag=…' goes to the tool as it is: bin/fencepost help"
 
@@ -83,7 +83,7 @@ SUBJECT := $(or $(subject),$(SUBJECT))
 CONTENTION := $(or $(contention),$(CONTENTION))
 .PHONY: bench
 bench: $(run_deps) ## Measure locks or jobs against the bare driver: make bench contention=high, make bench subject=jobs
-	@$(BIN)/fencepost bench $(call flags,subject contention seed rounds budget threads ttl shards steady rate) $(cluster_flags) $(external_flags) $(ARGS)
+	@$(BIN)/fencepost bench $(call flags,subject contention seed rounds budget threads ttl processes shards schedulers steady rate) $(cluster_flags) $(external_flags) $(ARGS)
 
 .PHONY: bench-checker
 bench-checker: ## Measure the checker: a million events over 1,000 locks, over 10, and over one hot lock (cpu_s, peak_mb)

@@ -35,6 +35,13 @@ func (w Window) spent(t Traffic) spent {
 	return out
 }
 
+// spentIn adds the requests to a cost that was read without them.
+func (t Traffic) spentIn(c *reports.BenchCost) {
+	if sent := t.LWTs + t.SinkLWTs; sent+t.Plain > 0 {
+		c.Spent[reports.SpentLWTs], c.Spent[reports.SpentRequests] = float64(sent), float64(sent+t.Plain)
+	}
+}
+
 // since is what was spent between two readings. What only one of them has is not known.
 func (s spent) since(before spent, ops int64) *reports.BenchCost {
 	c := reports.BenchCost{Ops: ops, Spent: map[string]float64{}}

@@ -23,6 +23,18 @@
 // together. What needs time to become steady is under load for a lead before its
 // window, and what ended in the lead is not counted.
 //
+// # Several processes
+//
+// In one process clients share what a process has: one lock client queues its own threads,
+// so that they hardly contend in the database. So an arm's threads may be spread over
+// processes (Arm.Processes). Each of these agents is this executable once more (Serve): it
+// makes the same suite from the same configuration, opens sessions of its own and runs the
+// same Subject with its part of the threads. An agent takes orders on its standard input
+// and answers on its standard output, a line of JSON each. All prepare, start at the same
+// instant, and go on until no operation is under way anywhere; their samples are made into
+// one. An agent that dies, hangs or answers nonsense makes the window an error, never a
+// smaller sample. Audits are judged together in the end (Joint).
+//
 // # Suites
 //
 // What the arms are is a Suite's: bench/locks, bench/jobs. A suite also audits. A

@@ -28,13 +28,15 @@ type Operator interface {
 
 // Thread is one closed loop.
 type Thread struct {
-	Number int
-	Rng    *rand.Rand
+	// Number is its number in this process, Overall that among the threads of all processes.
+	Number, Overall int
+	Rng             *rand.Rand
 }
 
-// NewThread returns the arm's thread of that number in a round.
-func NewThread(a Arm, round, number int, seed uint64) *Thread {
-	return &Thread{Number: number, Rng: rand.New(rand.NewPCG(seed, uint64(round)<<32|uint64(a.Threads)<<16|uint64(number)))}
+// Thread returns the window's thread of that number.
+func (w Window) Thread(number int) *Thread {
+	overall := w.First + number
+	return &Thread{Number: number, Overall: overall, Rng: rand.New(rand.NewPCG(w.Seed, uint64(w.Round)<<32|uint64(w.Arm.Threads)<<16|uint64(overall)))}
 }
 
 // End is the end of one operation.
@@ -108,17 +110,21 @@ func (s Sample) LWTsPerOp() float64 { return s.perOp(s.Sent.LWTs) }
 // does one operation after the other until the window is over, and then finishes the
 // one that it is at, so that nothing of it disturbs the next arm.
 func (w Window) Loop(ctx context.Context, op Operator) (Sample, error) {
+	began, err := w.meet(ctx)
+	if err != nil {
+		return Sample{}, err
+	}
 	opCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.Lead+w.Length+DrainTimeout)
 	defer cancel()
 	first := op.Traffic()
 	cost := w.spent(first)
-	start := time.Now().Add(w.Lead)
+	start := began.Add(w.Lead)
 	end := start.Add(w.Length)
 	over := func() bool { return !time.Now().Before(end) || ctx.Err() != nil }
 	t := newTally(w.Arm, start, end)
 	var wg sync.WaitGroup
 	for i := range w.Arm.Threads {
-		th := NewThread(w.Arm, w.Round, i, w.Seed)
+		th := w.Thread(i)
 		wg.Go(func() { t.loop(opCtx, op, th, over) })
 	}
 	Until(ctx, start)
@@ -142,7 +148,28 @@ func (w Window) Loop(ctx context.Context, op Operator) (Sample, error) {
 		all = w.spent(op.Traffic())
 	}
 	s.Cost = all.since(cost, s.Done)
+	if w.Company != nil {
+		if err := w.Company.End(ctx); err != nil {
+			return Sample{}, err
+		}
+	}
 	return s, s.check()
+}
+
+// meet waits for the instant at which the threads of all processes start.
+func (w Window) meet(ctx context.Context) (time.Time, error) {
+	if w.Company == nil {
+		return time.Now(), nil
+	}
+	at, err := w.Company.Start(ctx)
+	if err != nil {
+		return at, err
+	}
+	if late := time.Since(at); late > 0 {
+		return at, fmt.Errorf("%s, round %d: told %s too late when to start", w.Arm.ID, w.Round, late)
+	}
+	Until(ctx, at)
+	return at, nil
 }
 
 // Until waits until t, or until ctx ends.

@@ -28,7 +28,7 @@ func (w Window) Open(ctx context.Context, op Operator) (Sample, error) {
 	cost, sky := w.spent(first), readWeather(w.PIDs)
 	o := &openTally{tally: newTally(w.Arm, start, start.Add(w.Length)), threads: make(chan *Thread, w.Arm.Threads)}
 	for i := range w.Arm.Threads {
-		o.threads <- NewThread(w.Arm, w.Round, i, w.Seed)
+		o.threads <- w.Thread(i)
 	}
 	load, err := Offer{
 		Begin: start, Length: w.Length, Rate: w.Rate, Senders: w.Arm.Threads,

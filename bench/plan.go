@@ -24,7 +24,10 @@ type Arm struct {
 	// Letter and Name are what a table and a person call it: "L", "lock cycle".
 	Letter, Name string
 	// Threads is the number of closed loops, each with one operation at a time.
-	Threads    int
+	Threads int
+	// Processes is how many processes the threads are spread over; 0: they are in the
+	// benchmark's own. See Joint.
+	Processes  int
 	Contention string        // of locks
 	TTL        time.Duration // of locks
 	Shards     int           // of a queue of jobs
@@ -239,6 +242,20 @@ type Window struct {
 	// PIDs are the database's processes on this machine.
 	PIDs  []int
 	syncs *syncs // of theirs; nil: not counted
+	// First is the number of the first thread among those of all processes, and Company
+	// are the other processes; nil: there are none.
+	First   int
+	Company Company
+}
+
+// Company are the processes in which the other threads of a window are.
+type Company interface {
+	// Start says that all is prepared here, and returns the instant at which all threads
+	// start when it is everywhere.
+	Start(ctx context.Context) (time.Time, error)
+	// End says that no operation is under way here any more, and returns when none is
+	// anywhere.
+	End(ctx context.Context) error
 }
 
 // Env is where arms work.
@@ -249,6 +266,12 @@ type Env struct {
 	// requests and SERIAL reads it has sent.
 	Sink     sink.Sink
 	SinkLWTs func() int64
+	// Members are the heartbeats of schedulers.
+	Members store.Members
+	// Process is the number of this process among an arm's, from 1; 0: it is the
+	// benchmark's own. Launch starts others; nil: it cannot.
+	Process int
+	Launch  *Launch
 	// DB is the session of Locks and Shards, Session opens another one that is closed
 	// in the end; nil if the stores are simulated.
 	DB      *cassandra.DB
@@ -307,6 +330,11 @@ func (m *Meter) Conditional() (answered func(applied bool, err error)) {
 // Traffic is what passed so far.
 func (m *Meter) Traffic() Traffic {
 	return Traffic{LWTs: m.lwts.Load(), Rejected: m.rejected.Load(), Unknown: m.unknown.Load(), Plain: m.plain.Load()}
+}
+
+// Plus is both together.
+func (t Traffic) Plus(u Traffic) Traffic {
+	return Traffic{t.LWTs + u.LWTs, t.Rejected + u.Rejected, t.Unknown + u.Unknown, t.Plain + u.Plain, t.SinkLWTs + u.SinkLWTs}
 }
 
 // Minus is what was sent since u.

@@ -28,6 +28,9 @@ type Options struct {
 	PIDs []int
 	// Profiles is the directory for a profile of each arm; "": none is made.
 	Profiles string
+	// Launch starts the processes over which arms are spread; its keyspace is filled in.
+	// nil: there are no such arms.
+	Launch *Launch
 	// Progress is told how it goes on; its owner closes it. nil: nobody is told.
 	Progress *progress.Log
 }
@@ -69,6 +72,7 @@ type bench struct {
 	subjects map[string]Subject   // by arm ID
 	rates    map[string][]float64 // of all windows so far, by arm ID
 	syncs    *syncs
+	agents   agents // in the order of their numbers
 	progress *Progress
 	result   *Result
 }
@@ -88,6 +92,11 @@ func Run(ctx context.Context, opt Options) (res *Result, err error) {
 		return nil, err
 	}
 	env.Seed, env.PIDs, env.Profiles = opt.Suite.Design().Plan.Seed, opt.PIDs, opt.Profiles
+	if opt.Launch != nil {
+		l := *opt.Launch
+		l.Reach.Keyspace = cfg.Keyspace
+		env.Launch = &l
+	}
 	res, err = Measure(ctx, opt.Suite, env, p)
 	if res != nil {
 		res.Notes = append(res.Notes, opt.Access.Notes...)
@@ -97,12 +106,10 @@ func Run(ctx context.Context, opt Options) (res *Result, err error) {
 
 // setUp makes the keyspace and the sessions.
 func setUp(ctx context.Context, cfg cassandra.Config, access cluster.Access) (env *Env, drop func() error, err error) {
-	var sessions []*cassandra.DB
+	end := func() {}
 	taken := false // the keyspace is somebody else's
 	drop = func() error {
-		for _, db := range sessions {
-			db.Close()
-		}
+		end()
 		if taken {
 			return nil
 		}
@@ -123,7 +130,19 @@ func setUp(ctx context.Context, cfg cassandra.Config, access cluster.Access) (en
 		taken = cassandra.Refused(err) == cassandra.Exists
 		return nil, drop, fmt.Errorf("create keyspace %s: %w", cfg.Keyspace, err)
 	}
-	open := func(ctx context.Context) (*cassandra.DB, error) {
+	env, end, err = open(ctx, cfg)
+	return env, drop, err
+}
+
+// open opens the sessions in a keyspace that is there; end closes them, always.
+func open(ctx context.Context, cfg cassandra.Config) (env *Env, end func(), err error) {
+	var sessions []*cassandra.DB
+	end = func() {
+		for _, db := range sessions {
+			db.Close()
+		}
+	}
+	session := func(ctx context.Context) (*cassandra.DB, error) {
 		db, err := cassandra.Open(ctx, cfg)
 		if err != nil {
 			return nil, fmt.Errorf("connect: %w", err)
@@ -131,14 +150,14 @@ func setUp(ctx context.Context, cfg cassandra.Config, access cluster.Access) (en
 		sessions = append(sessions, db)
 		return db, nil
 	}
-	rows, err := open(ctx)
+	rows, err := session(ctx)
 	if err != nil {
-		return nil, drop, err
+		return nil, end, err
 	}
 	// The sink has a session of its own, as in production.
-	effects, err := open(ctx)
+	effects, err := session(ctx)
 	if err != nil {
-		return nil, drop, err
+		return nil, end, err
 	}
 	var nodes []cassandra.Config
 	for _, ip := range cfg.ContactPoints {
@@ -147,10 +166,10 @@ func setUp(ctx context.Context, cfg cassandra.Config, access cluster.Access) (en
 		nodes = append(nodes, one)
 	}
 	return &Env{
-		Nodes: nodes, DB: rows, Session: open, Locks: cassandra.NewLocks(rows), Shards: cassandra.NewShards(rows),
+		Nodes: nodes, DB: rows, Session: session, Locks: cassandra.NewLocks(rows), Shards: cassandra.NewShards(rows), Members: cassandra.NewMembers(rows),
 		Sink:     cassandrasink.New(effects, cassandrasink.Options{}),
 		SinkLWTs: func() int64 { s := effects.Sent(); return s.Conditional + s.Serial },
-	}, drop, nil
+	}, end, nil
 }
 
 // Measure measures a suite where env says; see Run.
@@ -160,7 +179,9 @@ func Measure(ctx context.Context, suite Suite, env *Env, p *Progress) (*Result, 
 		suite: suite, plan: d.Plan, env: env, subjects: map[string]Subject{}, rates: map[string][]float64{}, progress: p,
 		result: &Result{Suite: suite, Design: d, Started: time.Now().UTC()},
 	}
-	if err := b.open(ctx); err != nil {
+	err := b.open(ctx)
+	defer func() { b.agents.end(context.WithoutCancel(ctx)) }()
+	if err != nil {
 		return nil, err
 	}
 	if len(env.PIDs) > 0 {
@@ -197,7 +218,14 @@ func (b *bench) open(ctx context.Context) error {
 	if err := b.suite.Open(ctx, b.env); err != nil {
 		return err
 	}
+	if err := b.launch(ctx); err != nil {
+		return err
+	}
 	for i, a := range b.plan.Arms {
+		if a.Processes > 0 {
+			b.subjects[a.ID] = &spread{a, b.agents[:a.Processes]}
+			continue
+		}
 		s, err := b.suite.Subject(a, uint64(i))
 		if err != nil {
 			return err
@@ -280,6 +308,9 @@ func (b *bench) finish() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), auditTimeout)
 	defer cancel()
+	if err := b.agents.audit(ctx, b.suite); err != nil {
+		b.result.Problem("what was done in several processes could not be looked at: %v", err)
+	}
 	if err := b.suite.Finish(ctx, b.result); err != nil {
 		b.result.Problem("not everything could be looked at in the end: %v", err)
 	}

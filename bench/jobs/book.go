@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,12 @@ type book struct {
 	tag    uint32 // in the ids: no two books have the same ones
 	shards int
 	begin  time.Time
+	// shared: other processes have books of the same queue. own are then the shards that
+	// this one had at the start, to which its jobs belong; else all.
+	shared bool
+	own    []int
+	// others are the books of other processes, when all are judged together.
+	others []*book
 
 	mu      sync.Mutex
 	entries []entry
@@ -37,6 +44,8 @@ type book struct {
 	unfinished int
 	// strangers are ids that are nobody's.
 	strangers []job.ID
+	// foreign are jobs of other processes' books that this one ran or completed.
+	foreign map[job.ID]*entry
 }
 
 // entry is a job. Instants are since the book's begin; 0: not yet.
@@ -57,7 +66,7 @@ const (
 )
 
 func newBook(queue string, tag uint32, shards int) *book {
-	return &book{queue: queue, tag: tag, shards: shards, begin: time.Now(), waiting: map[int]chan struct{}{}}
+	return &book{queue: queue, tag: tag, shards: shards, begin: time.Now(), waiting: map[int]chan struct{}{}, foreign: map[job.ID]*entry{}}
 }
 
 // ask opens the entry of the next job. at is when it is meant to be asked for.
@@ -119,13 +128,20 @@ func (b *book) end(id job.ID) {
 func (b *book) update(id job.ID, f func(n int, e *entry, now time.Duration)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n, ok := b.number(id)
-	if !ok {
-		b.strangers = append(b.strangers, id)
-		return
-	}
 	// Never 0, which is "not yet".
-	f(n, &b.entries[n], max(time.Since(b.begin), 1))
+	now := max(time.Since(b.begin), 1)
+	n, ok := b.number(id)
+	switch {
+	case ok:
+		f(n, &b.entries[n], now)
+	case b.shared:
+		if b.foreign[id] == nil {
+			b.foreign[id] = &entry{}
+		}
+		f(-1, b.foreign[id], now)
+	default:
+		b.strangers = append(b.strangers, id)
+	}
 }
 
 // lose notes that a shard was lost.
@@ -155,9 +171,14 @@ func (b *book) parts(n int) []time.Duration {
 func (b *book) id(n int) job.ID {
 	low := uint64(b.tag)<<32 | uint64(n)
 	var raw [16]byte
-	binary.BigEndian.PutUint64(raw[:8], mix(low))
 	binary.BigEndian.PutUint64(raw[8:], low)
-	return job.RandomID(raw, b.shards)
+	for high := mix(low); ; high = mix(high) {
+		binary.BigEndian.PutUint64(raw[:8], high)
+		id := job.RandomID(raw, b.shards)
+		if shard, _ := id.Shard(); b.own == nil || slices.Contains(b.own, shard) {
+			return id
+		}
+	}
 }
 
 // tagOf is the tag of the book to which an id belongs, 0 for none.
@@ -232,16 +253,18 @@ func (b *book) judge(f *findings) {
 	for _, id := range b.strangers {
 		f.add("job %s was run or completed, and nobody enqueued it", id)
 	}
-	for n, e := range b.entries {
-		switch {
-		case e.ends > 1:
-			f.add("job %s was completed %d times", b.id(n), e.ends)
-		case e.reply == refused && e.runs+e.ends > 0:
-			f.add("job %s was refused for certain, and yet ran", b.id(n))
-		case e.ends > 0 && e.runs == 0:
-			f.add("job %s was completed and never run", b.id(n))
-		case e.runs > e.failures+1 && b.lost == 0:
-			f.add("job %s ran %d times, of which %d failed, and no shard changed hands", b.id(n), e.runs, e.failures)
+	for _, of := range b.all() {
+		for n, e := range of.entries {
+			switch {
+			case e.ends > 1:
+				f.add("job %s was completed %d times", of.id(n), e.ends)
+			case e.reply == refused && e.runs+e.ends > 0:
+				f.add("job %s was refused for certain, and yet ran", of.id(n))
+			case e.ends > 0 && e.runs == 0:
+				f.add("job %s was completed and never run", of.id(n))
+			case e.runs > e.failures+1 && b.lost == 0:
+				f.add("job %s ran %d times, of which %d failed, and no shard changed hands", of.id(n), e.runs, e.failures)
+			}
 		}
 	}
 }

@@ -10,6 +10,10 @@
 //   - JS: J with one fenced effect a job in the Cassandra sink.
 //   - P, PS: harness/target/system/lockperjob without and with an effect, which its sink does
 //     not fence.
+//   - J/4x2: J with 4 shards in 2 processes (agents of package bench), with as many jobs in
+//     flight in all. The schedulers share the shards by heartbeats (core/member), and the
+//     window begins when every one has its owner. Each process enqueues jobs of its own
+//     shards: so it hears of their end, and none is forwarded.
 //   - C: bare conditional updates, the ceiling (bench/locks).
 //   - J1: one job at a time, beside C with one thread: how many round trips a job is.
 //
@@ -36,6 +40,7 @@
 // A book has an entry for each job: what its enqueue was answered, how often it ran and
 // was completed. In the end all rows are read: each job that was acknowledged must be
 // completed once by what was reported and by its rows, or wait where an owner finds it,
-// and there must be nothing else; each effect must be in the sink's ledger once. What the
+// and there must be nothing else; each effect must be in the sink's ledger once. The books
+// of several processes are looked at together, so that a job which two of them did is found. What the
 // rival does wrong is no violation, but a reason not to compare with it.
 package jobs

@@ -24,14 +24,18 @@ import (
 const ownTimeout = 30 * time.Second
 
 // startEngine starts the production scheduler with so many slots and waits until it owns
-// all shards.
-func startEngine(ctx context.Context, env *bench.Env, b *book, handler worker.Handler, slots int, stream uint64) (*process, error) {
+// all shards, or in one of several processes its share of them.
+func startEngine(ctx context.Context, env *bench.Env, b *book, handler worker.Handler, processes, slots int, stream uint64) (*process, error) {
 	m := &meter{Shards: env.Shards}
 	w := &watch{book: b}
+	others, err := join(env, b.queue, processes)
+	if err != nil {
+		return nil, err
+	}
 	s, err := scheduler.New(scheduler.Options{
-		Shards: m, Sink: env.Sink, Handlers: map[string]worker.Handler{Kind: handler}, Slots: slots,
+		Shards: m, Sink: env.Sink, Handlers: map[string]worker.Handler{Kind: handler}, Slots: slots, Members: others.group(),
 		Engine: engine.Options{
-			Name: "bench-" + b.queue, Queues: []engine.Queue{{Name: b.queue, Shards: b.shards}},
+			Name: "bench-" + b.queue + others.suffix(), Queues: []engine.Queue{{Name: b.queue, Shards: b.shards}},
 			World: engine.World{Clock: env.Clock, Rand: env.Rand(stream)}, Reports: engine.Reports{Observer: w, Logger: env.Logger},
 		},
 	})
@@ -51,12 +55,19 @@ func startEngine(ctx context.Context, env *bench.Env, b *book, handler worker.Ha
 	}
 	ctx, cancel := context.WithTimeout(ctx, ownTimeout)
 	defer cancel()
+	if err := others.settle(ctx); err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
 	for i := range b.shards {
 		id := store.ShardID{Queue: b.queue, Shard: i}
-		for !s.Owns(id) {
+		mine := others.mine(id)
+		for s.Owns(id) != mine {
 			if err := clock.Go().Sleep(ctx, 2*time.Millisecond); err != nil {
-				return nil, errors.Join(fmt.Errorf("shard %s is not owned: %w", id, err), p.stop())
+				return nil, errors.Join(fmt.Errorf("shard %s is not owned as agreed: %w", id, err), p.stop())
 			}
+		}
+		if b.shared && mine {
+			b.own = append(b.own, i)
 		}
 	}
 	return p, nil

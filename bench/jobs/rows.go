@@ -91,7 +91,7 @@ func (b *book) shard(number int, r shardRows, doubts int, f *findings) {
 	}
 	for _, row := range r.inbox {
 		// One that the shard has is a copy whose deletion was lost: a duplicate.
-		if n, ok := b.number(job.ID(row.ID)); !ok || !b.entries[n].seen {
+		if e := b.entry(job.ID(row.ID)); e == nil || !e.seen {
 			unread++
 			b.row(jobRow{id: job.ID(row.ID), state: job.Pending}, f)
 		}
@@ -110,9 +110,11 @@ func (b *book) shard(number int, r shardRows, doubts int, f *findings) {
 
 // doubts counts the jobs of which nobody knows whether they were enqueued.
 func (b *book) doubts() (n int) {
-	for _, e := range b.entries {
-		if e.reply == none && e.ends == 0 {
-			n++
+	for _, of := range b.all() {
+		for _, e := range of.entries {
+			if e.reply == none && e.ends == 0 {
+				n++
+			}
 		}
 	}
 	return n
@@ -120,12 +122,11 @@ func (b *book) doubts() (n int) {
 
 // row compares a job's row with what was reported.
 func (b *book) row(r jobRow, f *findings) {
-	n, ok := b.number(r.id)
-	if !ok {
+	e := b.entry(r.id)
+	if e == nil {
 		f.add("there is a row of job %s, which nobody enqueued", r.id)
 		return
 	}
-	e := &b.entries[n]
 	e.seen = true
 	waits := r.state == job.Pending || r.state == job.Running
 	switch {
@@ -143,9 +144,11 @@ func (b *book) row(r jobRow, f *findings) {
 
 // unseen reports jobs that must have a row and have none.
 func (b *book) unseen(f *findings) {
-	for n, e := range b.entries {
-		if !e.seen && (e.ends > 0 || e.reply == acked) {
-			f.add("job %s was acknowledged, and completed %d times, and its row is gone", b.id(n), e.ends)
+	for _, of := range b.all() {
+		for n, e := range of.entries {
+			if !e.seen && (e.ends > 0 || e.reply == acked) {
+				f.add("job %s was acknowledged, and completed %d times, and its row is gone", of.id(n), e.ends)
+			}
 		}
 	}
 }
@@ -189,30 +192,36 @@ func scan(ctx context.Context, s store.Shards, id store.ShardID, kind store.Kind
 // verifyEffects reads the ledger of every completed job: its effect was accepted once.
 func (b *book) verifyEffects(ctx context.Context, s sink.Sink, issuer func(job.ID) string, f *findings) error {
 	var mu sync.Mutex
-	return bench.Each(len(b.entries), func(n int) error {
-		if b.entries[n].ends == 0 {
-			return nil
-		}
-		id := b.id(n)
-		resource := worker.Resource(job.Job{ID: id, Queue: b.queue})
-		ledger, err := bench.Read(ctx, func(ctx context.Context) ([]sink.Entry, error) { return s.Ledger(ctx, resource) })
-		if err != nil {
-			return fmt.Errorf("read the ledger of job %s: %w", id, err)
-		}
-		accepted := 0
-		for _, e := range ledger {
-			if e.Kind == sink.KindAccept {
-				accepted++
+	for _, of := range b.all() {
+		err := bench.Each(len(of.entries), func(n int) error {
+			if of.entries[n].ends == 0 {
+				return nil
 			}
+			id := of.id(n)
+			resource := worker.Resource(job.Job{ID: id, Queue: b.queue})
+			ledger, err := bench.Read(ctx, func(ctx context.Context) ([]sink.Entry, error) { return s.Ledger(ctx, resource) })
+			if err != nil {
+				return fmt.Errorf("read the ledger of job %s: %w", id, err)
+			}
+			accepted := 0
+			for _, e := range ledger {
+				if e.Kind == sink.KindAccept {
+					accepted++
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case accepted != 1:
+				f.add("the effect of job %s was accepted %d times", id, accepted)
+			case ledger[0].Issuer != issuer(id):
+				f.add("the effect of job %s was accepted by a token of %s", id, ledger[0].Issuer)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case accepted != 1:
-			f.add("the effect of job %s was accepted %d times", id, accepted)
-		case ledger[0].Issuer != issuer(id):
-			f.add("the effect of job %s was accepted by a token of %s", id, ledger[0].Issuer)
-		}
-		return nil
-	})
+	}
+	return nil
 }

@@ -32,6 +32,9 @@ type Config struct {
 	// Shards of a queue, an arm each; default 4, 1, 16. The control, the single job
 	// and the loads over time have as many as the first.
 	Shards []int
+	// Schedulers are the numbers of processes that share the first number of shards, an arm
+	// each; default none.
+	Schedulers []int
 	// InFlight is how many jobs are open at once for each shard; default 100.
 	InFlight int
 	// Steady is how long each load over time goes on; 0: there is none. Rate is that
@@ -83,6 +86,14 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("%d shards are named twice", n)
 		}
 	}
+	for i, n := range c.Schedulers {
+		if n < 1 || n > c.Shards[0] {
+			return c, fmt.Errorf("%d schedulers: use 1 to %d, so that each has one of the %d shards", n, c.Shards[0], c.Shards[0])
+		}
+		if slices.Contains(c.Schedulers[:i], n) {
+			return c, fmt.Errorf("%d schedulers are named twice", n)
+		}
+	}
 	return c, nil
 }
 
@@ -120,7 +131,7 @@ type Suite struct {
 	books []kept
 }
 
-var _ bench.Suite = (*Suite)(nil)
+var _ bench.Joint = (*Suite)(nil)
 
 // kept is a book to look at in the end.
 type kept struct {
@@ -159,6 +170,9 @@ func (s *Suite) groups() [][]bench.Arm {
 	control.Control = control.ID
 	control.ID, control.Letter, control.Name = fmt.Sprintf("J2/%d", s.Shards[0]), "J2", "jobs, A/A copy"
 	busy = append(busy, control)
+	for _, n := range s.Schedulers {
+		busy = append(busy, s.spread(n))
+	}
 	if !s.withoutRival {
 		busy = append(busy, s.rival(kindRivalEffect))
 	}
@@ -215,7 +229,7 @@ func ceilingID(threads int) string { return locks.CeilingArm(threads, locks.Low)
 // Design implements bench.Suite.
 func (s *Suite) Design() bench.Design {
 	const startAndDrain = 2 * time.Second
-	return bench.Design{
+	d := bench.Design{
 		Name: "jobs", Setting: fmt.Sprintf("jobs, %d in flight for each shard", s.InFlight),
 		Plan: s.plan, Estimate: s.plan.Estimate(startAndDrain) + 2*s.Steady, WarmUp: s.warmUp(), Then: s.then, Targets: s.targets,
 		Legend: []string{
@@ -228,6 +242,10 @@ func (s *Suite) Design() bench.Design {
 			"job rows outlive their jobs by the dedupe window (24 h); forgetting them takes two more of a batch's changes for each job, which is in no number here",
 		},
 	}
+	if len(s.Schedulers) > 0 {
+		d.Legend = append(d.Legend, legendSpread)
+	}
+	return d
 }
 
 // warmUp is every kind of arm at once, so with little in flight each.
@@ -251,7 +269,7 @@ func (s *Suite) warmUp() []bench.Arm {
 func (s *Suite) Open(ctx context.Context, env *bench.Env) (err error) {
 	const unused = time.Minute // a lease time that nobody looks at
 	s.env, s.ceiling = env, locks.NewCeiling(env.Locks, unused)
-	if !s.withoutRival {
+	if !s.withoutRival && env.Process == 0 {
 		s.rivals, err = newRivals(ctx, env)
 	}
 	return err
@@ -269,7 +287,8 @@ func (s *Suite) Subject(a bench.Arm, stream uint64) (bench.Subject, error) {
 func (s *Suite) open(a bench.Arm, queue string) *book {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := newBook(queue, uint32(len(s.books))+1, a.Shards)
+	b := newBook(queue, uint32(s.env.Process)<<processBits|uint32(len(s.books)+1), a.Shards)
+	b.shared = a.Processes > 0
 	s.books = append(s.books, kept{b, a.Kind})
 	return b
 }
@@ -317,7 +336,11 @@ func (a *arm) start(ctx context.Context, queue string) (*process, error) {
 	if does.rival {
 		return s.rivals.start(ctx, s.env, b, handler, does.effects, a.stream)
 	}
-	return startEngine(ctx, s.env, b, handler, slots(a.Shards, does.effects), a.stream)
+	share := a.Shards
+	if a.Processes > 0 {
+		share = (a.Shards + a.Processes - 1) / a.Processes
+	}
+	return startEngine(ctx, s.env, b, handler, a.Processes, slots(share, does.effects), a.stream)
 }
 
 func (a *arm) stop(p *process) error {

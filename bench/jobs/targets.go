@@ -31,7 +31,7 @@ func (s *Suite) targets(r *bench.Result) ([]bench.Target, error) {
 		a := s.plan.Arms[i]
 		of := fmt.Sprintf("%d %s", a.Shards, bench.Plural(a.Shards, "shard", "shards"))
 		switch {
-		case a.Control != "":
+		case a.Control != "" || a.Processes > 0:
 		case a.Threads == 1 && a.Kind == kindJobs:
 			for _, percent := range []float64{50, 95} {
 				latency := func(sample bench.Sample) float64 { return float64(sample.Latency.ValueAtQuantile(percent)) }
@@ -42,7 +42,7 @@ func (s *Suite) targets(r *bench.Result) ([]bench.Target, error) {
 		case a.Kind == kindEffects:
 			out = append(out, atMost("LWTs a job with one effect, all of them, "+of, n.AllLWTs, mostWithEffect))
 		}
-		if a.Kind == kindJobs && a.Baseline != "" && a.Control == "" {
+		if a.Kind == kindJobs && a.Baseline != "" && a.Control == "" && a.Processes == 0 {
 			out = append(out, atLeast("jobs/s by those of a lock for every job, "+of, n.ToBaseline.Estimate, leastToRival))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"fencepost/bench"
 	"fencepost/core/store"
@@ -14,6 +15,10 @@ import (
 // audit is what makes a fast but unsafe lock lose: every token handed out is
 // looked at in the process, and every row once more at the end.
 type audit struct {
+	// now is a clock that all processes share, and keeps holds; nil: nobody else's are to be
+	// compared with them.
+	now func() time.Duration
+
 	mu   sync.Mutex
 	keys map[string]*keyAudit
 }
@@ -25,7 +30,7 @@ func (a *audit) key(name string) *keyAudit {
 	defer a.mu.Unlock()
 	k := a.keys[name]
 	if k == nil {
-		k = &keyAudit{name: name}
+		k = &keyAudit{name: name, now: a.now}
 		a.keys[name] = k
 	}
 	return k
@@ -41,6 +46,7 @@ type grant interface {
 // keyAudit follows one row.
 type keyAudit struct {
 	name string
+	now  func() time.Duration
 
 	mu     sync.Mutex
 	inside grant   // who holds the lock, by its own word
@@ -49,6 +55,7 @@ type keyAudit struct {
 	// those that may have been.
 	changes, doubts int64
 	violations      []string
+	holds           []hold // in an agent, and of agents
 }
 
 func (k *keyAudit) changed() {
@@ -70,6 +77,9 @@ func (k *keyAudit) doubt() {
 func (k *keyAudit) enter(g grant) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.now != nil {
+		k.holds = append(k.holds, begun(g, k.now()))
+	}
 	token, n := g.Token(), len(k.tokens)
 	i, twice := slices.BinarySearch(k.tokens, token)
 	switch {
@@ -93,6 +103,9 @@ func (k *keyAudit) enter(g grant) {
 func (k *keyAudit) leave(g grant) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.now != nil {
+		k.lasted(g, k.now())
+	}
 	if k.inside == g {
 		k.inside = nil
 	}

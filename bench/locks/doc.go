@@ -11,6 +11,9 @@
 //     client, nothing held in between. Once for each ttl.
 //   - L2: a copy of L, the A/A control.
 //
+// C and L also in several processes (Spread), each with one lock client: "L/16x4/6s" is 16
+// processes with 4 threads each.
+//
 // A lock cycle changes its row twice, a bare update once, so ratios compare row
 // changes a second. The number of conditional requests that an operation really
 // took is counted (by the lock client's observer, and once more at the store; they
@@ -23,5 +26,9 @@
 //
 // Every token is looked at as it is handed out, and every row is read once more
 // at the end: tokens must rise, no two leases may be valid at once, and each row
-// must show as many changes as were acknowledged.
+// must show as many changes as were acknowledged. Processes note for each lease its token,
+// when they knew of the grant and when they were last certain to have it, by the machine's
+// clock, and are judged together: no token was handed out twice, nobody was certain of a
+// lock after a later token was known elsewhere, and a row shows as many changes as all of
+// them together were acknowledged.
 package locks

@@ -249,4 +249,4 @@ func (s *bare) operate(ctx context.Context, th *bench.Thread, key string, over f
 // Close implements bench.Subject.
 func (s *bare) Close(context.Context) error { return nil }
 
-func holder(th *bench.Thread) string { return fmt.Sprintf("bench/t%d", th.Number) }
+func holder(th *bench.Thread) string { return fmt.Sprintf("bench/t%d", th.Overall) }

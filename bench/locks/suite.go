@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"fencepost/bench"
+	"fencepost/core/clock"
 	"fencepost/core/store"
 	"fencepost/reports/stat"
 )
@@ -30,6 +32,9 @@ type Config struct {
 	Contention Contention
 	Threads    []int           // default 1, 8, 32
 	TTLs       []time.Duration // default 6 s, 30 s; the control copies the first
+	// Spreads are arms whose threads are spread over processes, each with a lock client of
+	// its own; they have the first ttl. Default: none.
+	Spreads []Spread
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -58,6 +63,14 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("ttl %s is named twice", ttl)
 		}
 	}
+	for i, p := range c.Spreads {
+		if err := p.check(); err != nil {
+			return c, err
+		}
+		if slices.Contains(c.Spreads[:i], p) {
+			return c, fmt.Errorf("processes %s are named twice", p)
+		}
+	}
 	return c, nil
 }
 
@@ -70,7 +83,7 @@ type Suite struct {
 	grants  *audit
 }
 
-var _ bench.Suite = (*Suite)(nil)
+var _ bench.Joint = (*Suite)(nil)
 
 // New lays out the arms. Those with the same number of threads are a group.
 func New(c Config) (*Suite, error) {
@@ -98,6 +111,9 @@ func New(c Config) (*Suite, error) {
 			group = append(group, openArm(c, n))
 		}
 		groups = append(groups, group)
+	}
+	for _, p := range c.Spreads {
+		groups = append(groups, p.arms(c))
 	}
 	plan, err := bench.NewPlan(c.Config, groups)
 	if err != nil {
@@ -130,7 +146,7 @@ func openArm(c Config, threads int) bench.Arm {
 
 // Design implements bench.Suite.
 func (s *Suite) Design() bench.Design {
-	return bench.Design{
+	d := bench.Design{
 		Name: string(s.Contention), Setting: "contention " + s.Contention.String(),
 		Plan: s.plan, Estimate: s.plan.Estimate(100 * time.Millisecond), WarmUp: s.warmUp(),
 		Legend: []string{
@@ -140,6 +156,10 @@ func (s *Suite) Design() bench.Design {
 			"offered: an open load; cycles come at a part of the rate that the closed arm had so far, with exponential gaps, and a latency counts from when a cycle was meant to begin, waiting included",
 		},
 	}
+	if len(s.Spreads) > 0 {
+		d.Legend = append(d.Legend, legendSpreads)
+	}
+	return d
 }
 
 // warmUp is every kind of arm, each on keys of its own.
@@ -155,6 +175,10 @@ func (s *Suite) warmUp() []bench.Arm {
 // Open implements bench.Suite.
 func (s *Suite) Open(ctx context.Context, env *bench.Env) error {
 	s.env, s.ceiling, s.grants = env, NewCeiling(env.Locks, s.TTLs[0]), newAudit()
+	if env.Process > 0 {
+		s.grants.now = cmp.Or(env.Clock, clock.System()).Now
+		return nil // it writes nothing plainly
+	}
 	if env.DB == nil {
 		return errors.New("plain writes need a database")
 	}
@@ -193,17 +217,20 @@ func (s *Suite) Round(samples []bench.Sample) string {
 	threads := s.Threads[len(s.Threads)-1]
 	var bare, lock []float64
 	var fail, unknown int64
+	spread := ""
 	for _, sample := range samples {
 		fail, unknown = fail+sample.Fail, unknown+sample.Unknown
 		switch a, err := s.plan.Arm(sample.Arm); {
-		case err != nil || a.Threads != threads:
+		case err != nil || a.Processes == 0 && a.Threads != threads:
+		case a.Processes > 0:
+			spread += fmt.Sprintf("; %s %.0f/s", a.ID, sample.Rate())
 		case a.Kind == "cas":
 			bare = append(bare, sample.Rate())
 		case a.Kind == "lock":
 			lock = append(lock, sample.Rate())
 		}
 	}
-	text := fmt.Sprintf("with %d threads: bare LWT %.0f updates/s, lock %.0f cycles/s; all arms: %d failed, %d unknown", threads, stat.Median(bare), stat.Median(lock), fail, unknown)
+	text := fmt.Sprintf("with %d threads: bare LWT %.0f updates/s, lock %.0f cycles/s%s; all arms: %d failed, %d unknown", threads, stat.Median(bare), stat.Median(lock), spread, fail, unknown)
 	if found := s.grants.found(); len(found) > 0 {
 		text += "; ! " + found[0]
 	}
@@ -220,6 +247,10 @@ func (s *Suite) Headlines(r *bench.Result) []string {
 	few, many := slices.Min(s.Threads), slices.Max(s.Threads)
 	var out []string
 	for _, a := range s.plan.Arms {
+		if a.Processes > 0 {
+			out = append(out, r.Headline(a, fmt.Sprintf(", %d threads together", a.Threads)))
+			continue
+		}
 		if a.Threads != many || a.Kind == "write" || a.Control != "" || a.Open.Part > 0 || a.Kind == "lock" && a.TTL != s.TTLs[0] {
 			continue
 		}
@@ -297,8 +328,12 @@ type keys struct {
 // again, so that a slow node shows as spread, not as a difference of arms.
 func keysOf(w bench.Window) keys {
 	k := keys{contention: Contention(w.Arm.Contention)}
+	first := 0
+	if k.contention == Low {
+		first = w.First // no other process uses them
+	}
 	for i := range k.contention.Keys(w.Arm.Threads) {
-		k.names = append(k.names, fmt.Sprintf("%s#%d/%d", w.Arm.ID, w.Round, i))
+		k.names = append(k.names, fmt.Sprintf("%s#%d/%d", w.Arm.ID, w.Round, first+i))
 	}
 	return k
 }
@@ -350,7 +385,7 @@ func prime(ctx context.Context, w bench.Window, k keyed) {
 	never := func() bool { return ctx.Err() != nil }
 	var wg sync.WaitGroup
 	for i := range w.Arm.Threads {
-		th := bench.NewThread(w.Arm, w.Round, i, w.Seed)
+		th := w.Thread(i)
 		wg.Go(func() {
 			for n := i; n < len(k.keys.names) && ctx.Err() == nil; n += w.Arm.Threads {
 				k.operate(ctx, th, k.keys.names[n], never)

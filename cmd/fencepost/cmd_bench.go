@@ -40,11 +40,13 @@ type benchFlags struct {
 	contention string
 	threads    []int
 	ttls       []time.Duration
+	processes  string
 	// of jobs
-	shards   []int
-	inFlight int
-	steady   time.Duration
-	rate     float64
+	shards     []int
+	schedulers string
+	inFlight   int
+	steady     time.Duration
+	rate       float64
 	// given are the flags that are not as they are by default, to repeat the benchmark by;
 	// external those that lead to the same external cluster again.
 	given, external string
@@ -61,10 +63,12 @@ machine whose speed changes; a copy of one arm shows how large the noise is. Wha
 operation costs (processor time, requests, bytes) repeats where rates do not: rounds go on
 until costs are known well enough, or until --budget is over.
 
-locks: acquire and release at several numbers of threads and lease times, and plain writes.
+locks: acquire and release at several numbers of threads and lease times, and plain writes;
+and with the threads spread over --processes, each with a lock client of its own.
 jobs: the job scheduler at several numbers of shards, with and without a fenced effect per
-job, one job at a time, and a scheduler that takes a lock for every job. --steady adds a
-load at --rate and one at saturation, of that duration each, and measures how late and how
+job, one job at a time, a scheduler that takes a lock for every job, and several processes
+with a scheduler each that share the shards (--schedulers). --steady adds a load at
+--rate and one at saturation, of that duration each, and measures how late and how
 steadily their jobs are done; with --rounds=0 nothing else runs.
 
 Exit code: 0; 1 if what is measured broke a promise; 3 if the numbers are not to be quoted
@@ -89,6 +93,7 @@ targets are printed and do not change the exit code.`,
 		},
 	}
 	f.flags(cmd.Flags())
+	cmd.AddCommand(newBenchAgentCmd())
 	return cmd
 }
 
@@ -107,7 +112,9 @@ func (f *benchFlags) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&f.contention, "contention", string(locks.Medium), "locks: low (a key a thread), medium (10 keys), high (one key), or several with commas")
 	fl.IntSliceVar(&f.threads, "threads", locks.DefaultThreads, "locks: numbers of concurrent clients")
 	fl.DurationSliceVar(&f.ttls, "ttl", locks.DefaultTTLs, "locks: lease times; the control copies the first")
+	fl.StringVar(&f.processes, "processes", locks.DefaultSpreads, "locks: numbers of processes and of threads in each, over which arms with the first lease time are spread; empty: none")
 	fl.IntSliceVar(&f.shards, "shards", jobs.DefaultShards, "jobs: numbers of shards; the control, the single job and the loads over time have as many as the first")
+	fl.StringVar(&f.schedulers, "schedulers", jobs.DefaultSchedulers, "jobs: numbers of processes with a scheduler each that share the first number of shards (default: those that get one each); empty: none")
 	fl.IntVar(&f.inFlight, "in-flight", jobs.DefaultInFlight, "jobs: how many are enqueued and not completed at a time, for each shard")
 	fl.DurationVar(&f.steady, "steady", 0, "jobs: duration of each load over time (default: none)")
 	fl.Float64Var(&f.rate, "rate", jobs.DefaultRate, "jobs: jobs per second of the first load over time")
@@ -120,8 +127,8 @@ const (
 )
 
 var subjectFlags = map[string][]string{
-	subjectLocks: {"contention", "threads", "ttl"},
-	subjectJobs:  {"shards", "in-flight", "steady", "rate"},
+	subjectLocks: {"contention", "threads", "ttl", "processes"},
+	subjectJobs:  {"shards", "schedulers", "in-flight", "steady", "rate"},
 }
 
 // belong refuses flags of another subject: they would change nothing.
@@ -153,6 +160,8 @@ func (f *benchFlags) belong(fl *pflag.FlagSet) error {
 type benchSuite struct {
 	bench.Suite
 	command string
+	// config is what the suite was made from: another process makes it again.
+	config suiteConfig
 }
 
 // suites checks everything before anything starts.
@@ -189,13 +198,18 @@ func (f benchFlags) lockSuites() ([]benchSuite, error) {
 	if f.counted && f.rounds == 0 {
 		return nil, errors.New("no rounds: there is nothing else to measure of locks")
 	}
+	spreads, err := locks.ParseSpreads(f.processes)
+	if err != nil {
+		return nil, fmt.Errorf("--processes: %w", err)
+	}
 	var out []benchSuite
 	for _, c := range levels {
-		s, err := locks.New(locks.Config{Config: f.config(), Contention: c, Threads: f.threads, TTLs: f.ttls})
+		made := suiteConfig{Locks: &locks.Config{Config: f.config(), Contention: c, Threads: f.threads, TTLs: f.ttls, Spreads: spreads}}
+		s, err := made.suite()
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, benchSuite{s, f.command("contention", string(c))})
+		out = append(out, benchSuite{s, f.command("contention", string(c)), made})
 	}
 	return out, nil
 }
@@ -204,13 +218,21 @@ func (f benchFlags) jobSuites() ([]benchSuite, error) {
 	if f.inFlight == 0 || f.rate == 0 {
 		return nil, errors.New("--in-flight and --rate must be more than 0")
 	}
-	s, err := jobs.New(jobs.Config{
-		Config: f.config(), Shards: f.shards, InFlight: f.inFlight, Steady: f.steady, Rate: f.rate, NoRounds: f.counted && f.rounds == 0,
-	})
+	schedulers, err := jobs.ParseSchedulers(f.schedulers)
+	if err != nil {
+		return nil, fmt.Errorf("--schedulers: %w", err)
+	}
+	if f.schedulers == jobs.DefaultSchedulers {
+		schedulers = slices.DeleteFunc(schedulers, func(n int) bool { return n > f.shards[0] })
+	}
+	made := suiteConfig{Jobs: &jobs.Config{
+		Config: f.config(), Shards: f.shards, Schedulers: schedulers, InFlight: f.inFlight, Steady: f.steady, Rate: f.rate, NoRounds: f.counted && f.rounds == 0,
+	}}
+	s, err := made.suite()
 	if err != nil {
 		return nil, err
 	}
-	return []benchSuite{{s, f.command("subject", subjectJobs)}}, nil
+	return []benchSuite{{s, f.command("subject", subjectJobs), made}}, nil
 }
 
 // command repeats a suite.
@@ -275,6 +297,10 @@ func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster,
 	if err != nil {
 		return 0, err
 	}
+	launch, err := launchOf(s, c, dir)
+	if err != nil {
+		return 0, err
+	}
 	log := progress.New(out.show)
 	defer func() { err = errors.Join(ended(log, err), log.Close()) }()
 	if err := log.Begin(filepath.Join(dir, rundir.ProgressFile), progress.Run{
@@ -283,7 +309,7 @@ func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster,
 	}); err != nil {
 		return 0, err
 	}
-	opt := bench.Options{Suite: s.Suite, Access: cluster.AccessTo(c), PIDs: pids, Progress: log}
+	opt := bench.Options{Suite: s.Suite, Access: cluster.AccessTo(c), PIDs: pids, Launch: launch, Progress: log}
 	if f.profile {
 		opt.Profiles = filepath.Join(dir, bench.ProfileDir)
 	}

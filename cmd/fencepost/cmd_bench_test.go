@@ -1,7 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +39,13 @@ func TestBenchUsage(t *testing.T) {
 		{"--subject=jobs", "--rounds=0"},
 		{"--subject=jobs", "--rounds=3"},
 		{"--steady=5m"},
+		{"--processes=16"},
+		{"--processes=0x4"},
+		{"--processes=4x4,4x4"},
+		{"--schedulers=2"},
+		{"--subject=jobs", "--processes=4x4"},
+		{"--subject=jobs", "--schedulers=x"},
+		{"--subject=jobs", "--schedulers=5", "--shards=4"},
 		{"--shards=4"},
 	} {
 		root := &cobra.Command{SilenceUsage: true, SilenceErrors: true}
@@ -67,6 +77,10 @@ func TestBenchCommandRepeats(t *testing.T) {
 	for _, line := range []string{
 		"bin/fencepost bench --contention=high --seed=7",
 		"bin/fencepost bench --contention=low --seed=1 --threads=1,4 --ttl=6s --rounds=5 --arm=1s",
+		"bin/fencepost bench --contention=high --seed=7 --processes=",
+		"bin/fencepost bench --contention=high --seed=7 --processes=4x2,2x1",
+		"bin/fencepost bench --subject=jobs --seed=7 --schedulers=",
+		"bin/fencepost bench --subject=jobs --seed=7 --schedulers=2",
 		"bin/fencepost bench --subject=jobs --seed=7",
 		"bin/fencepost bench --subject=jobs --seed=8 --shards=2 --in-flight=50 --steady=5m0s --rate=500 --rounds=6 --arm=1s",
 		"bin/fencepost bench --subject=jobs --seed=9 --steady=1m0s --rounds=0",
@@ -78,5 +92,47 @@ func TestBenchCommandRepeats(t *testing.T) {
 		if len(suites) != 1 || suites[0].command != line {
 			t.Errorf("%q is repeated by %q", line, suites[0].command)
 		}
+	}
+}
+
+// TestBenchSuiteIsMadeAgain: a process of a benchmark has the arms that the benchmark has.
+func TestBenchSuiteIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	for line, ids := range map[string][]string{
+		"bin/fencepost bench --contention=high --threads=2 --ttl=7s --arm=1s":    {"C/16x4", "L/16x4/7s"},
+		"bin/fencepost bench --subject=jobs --shards=2,8 --in-flight=7 --seed=9": {"J/2x1", "J/2x2"},
+	} {
+		suites, err := benchFlagsOf(t, line).suites()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(suites[0].config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c suiteConfig
+		if err := json.Unmarshal(text, &c); err != nil {
+			t.Fatal(err)
+		}
+		again, err := c.suite()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := suites[0].Design().Plan
+		if got := again.Design().Plan; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", line, got, want)
+		}
+		var spread []string
+		for _, a := range want.Arms {
+			if a.Processes > 0 {
+				spread = append(spread, a.ID)
+			}
+		}
+		if !slices.Equal(spread, ids) {
+			t.Errorf("%s: %v in several processes, want %v", line, spread, ids)
+		}
+	}
+	if _, err := (suiteConfig{}).suite(); err == nil {
+		t.Error("a suite of nothing")
 	}
 }
