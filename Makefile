@@ -101,7 +101,7 @@ docs: build ## Write the generated pages and tables of docs/
 	@$(GO) test -count=1 ./core/service/metrics ./reports/serve ./harness/target/sinks -run '^Test(Metrics)?Page$$' -update
 	@$(GO) test -count=1 ./harness/record/history -run 'IsCurrent$$' -update
 	@$(GO) test -count=1 ./checker/property -run 'IsCurrent$$' -update
-	@$(GO) test -count=1 ./harness/target/system ./harness/target/workload -run 'IsCurrent$$' -update
+	@$(GO) test -count=1 ./harness/target/system ./harness/target/workload ./reports -run 'IsCurrent$$' -update
 	@$(GO) test -count=1 ./harness/fault -run 'IsCurrent$$' -update
 
 .PHONY: up

@@ -67,7 +67,7 @@ Exit code: 0; 1 if what is measured broke a promise; 3 if the numbers are not to
 targets are printed and do not change the exit code.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError(fmt.Errorf("bench takes no argument, only flags: %q (did you mean --contention=%s?)", args[0], args[0]))
+				return usageError(fmt.Errorf("bench takes no argument, only flags or the command compare: %q (did you mean --contention=%s?)", args[0], args[0]))
 			}
 			return nil
 		},
@@ -83,6 +83,7 @@ targets are printed and do not change the exit code.`,
 		},
 	}
 	f.flags(cmd.Flags())
+	cmd.AddCommand(newBenchCompareCmd())
 	return cmd
 }
 

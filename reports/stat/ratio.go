@@ -51,6 +51,10 @@ func by(y, x float64) float64 {
 
 // Widened is the ratio with an interval that reaches as far as the factor either way at least.
 func (r Ratio) Widened(factor float64) Ratio {
+	if math.IsInf(factor, 1) {
+		r.Low, r.High = 0, factor
+		return r
+	}
 	r.Low, r.High = min(r.Low, r.Median/factor), max(r.High, r.Median*factor)
 	return r
 }
