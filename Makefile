@@ -83,7 +83,7 @@ SUBJECT := $(or $(subject),$(SUBJECT))
 CONTENTION := $(or $(contention),$(CONTENTION))
 .PHONY: bench
 bench: $(run_deps) ## Measure locks or jobs against the bare driver: make bench contention=high, make bench subject=jobs
-	@$(BIN)/fencepost bench $(call flags,subject contention seed rounds threads ttl shards steady rate) $(cluster_flags) $(external_flags) $(ARGS)
+	@$(BIN)/fencepost bench $(call flags,subject system contention seed rounds threads ttl shards steady rate) $(cluster_flags) $(external_flags) $(ARGS)
 
 .PHONY: bench-checker
 bench-checker: ## Measure the checker: a million events over 1,000 locks, over 10, and over one hot lock (cpu_s, peak_mb)

@@ -10,8 +10,9 @@
 //   - L: acquire and release with core/lock, all threads of the process through one
 //     client, nothing held in between. Once for each ttl.
 //   - L2: a copy of L, the A/A control.
+//   - LR: L with the first ttl, where each lease is renewed once by hand before it is released.
 //
-// A lock cycle changes its row twice, a bare update once, so ratios compare row
+// A lock cycle changes its row twice (with a renewal three times), a bare update once, so ratios compare row
 // changes a second. The number of conditional requests that an operation really
 // took is counted (by the lock client's observer, and once more at the store; they
 // must agree) and shown beside it.
@@ -24,4 +25,9 @@
 // Every token is looked at as it is handed out, and every row is read once more
 // at the end: tokens must rise, no two leases may be valid at once, and each row
 // must show as many changes as were acknowledged.
+//
+// # Variants
+//
+// A Variant plants a slow-down, to see that a comparison of two results finds it: the power of
+// the benchmark, as the known-broken variants of package system are that of the checks.
 package locks

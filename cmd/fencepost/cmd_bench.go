@@ -34,6 +34,7 @@ type benchFlags struct {
 	seed    uint64
 	out     string
 	// of locks
+	system     string
 	contention string
 	threads    []int
 	ttls       []time.Duration
@@ -97,6 +98,7 @@ func (f *benchFlags) flags(fl *pflag.FlagSet) {
 	fl.DurationVar(&f.arm, "arm", bench.DefaultWindow, "how long each arm runs in each round")
 	fl.Uint64Var(&f.seed, "seed", 0, "order of arms and choice of keys (default: a new one, printed)")
 	fl.StringVar(&f.out, "out", "runs", "directory for the results' directories")
+	fl.StringVar(&f.system, "system", locks.Core, "locks: "+strings.Join(locks.Systems(), ", ")+"; broken/NAME has a planted slow-down")
 	fl.StringVar(&f.contention, "contention", string(locks.Medium), "locks: low (a key a thread), medium (10 keys), high (one key), or several with commas")
 	fl.IntSliceVar(&f.threads, "threads", locks.DefaultThreads, "locks: numbers of concurrent clients")
 	fl.DurationSliceVar(&f.ttls, "ttl", locks.DefaultTTLs, "locks: lease times; the control copies the first")
@@ -113,7 +115,7 @@ const (
 )
 
 var subjectFlags = map[string][]string{
-	subjectLocks: {"contention", "threads", "ttl"},
+	subjectLocks: {"system", "contention", "threads", "ttl"},
 	subjectJobs:  {"shards", "in-flight", "steady", "rate"},
 }
 
@@ -168,12 +170,16 @@ func (f benchFlags) lockSuites() ([]benchSuite, error) {
 	if err != nil {
 		return nil, err
 	}
+	variant, ok := locks.FindVariant(f.system)
+	if !ok {
+		return nil, choice.Unknown("system for a benchmark of locks", f.system, locks.Systems()...)
+	}
 	if f.rounds == 0 {
 		return nil, errors.New("no rounds: there is nothing else to measure of locks")
 	}
 	var out []benchSuite
 	for _, c := range levels {
-		s, err := locks.New(locks.Config{Config: f.config(), Contention: c, Threads: f.threads, TTLs: f.ttls})
+		s, err := locks.New(locks.Config{Config: f.config(), Contention: c, Threads: f.threads, TTLs: f.ttls, Variant: variant})
 		if err != nil {
 			return nil, err
 		}

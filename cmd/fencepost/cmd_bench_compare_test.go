@@ -57,6 +57,14 @@ func TestBenchCompare(t *testing.T) {
 		return sub
 	}
 	old := write("old", comparedRun(1, 1, 1))
+	once, again := comparedRun(6, 1, 1), comparedRun(7, 1, 1)
+	for lwts, b := range map[float64]reports.BenchResult{3: once, 4: again} {
+		for _, a := range b.Arms {
+			for _, r := range a.Rounds {
+				r.Cost.Spent[reports.SpentLWTs] = lwts * float64(r.Cost.Ops)
+			}
+		}
+	}
 	noisy, costless := comparedRun(2, 1, 1), comparedRun(2, 1, 1)
 	noisy.Problems = []string{"unsteady"}
 	for i := range costless.Arms {
@@ -67,6 +75,9 @@ func TestBenchCompare(t *testing.T) {
 	kept := filepath.Join(dir, "kept.jsonl")
 	if err := reports.KeepBench(kept, comparedRun(3, 1.15, 1)); err != nil {
 		t.Fatal(err)
+	}
+	if code, out, _ := runBenchCompare(t, write("once", once), write("again", again)); code != 1 || !strings.Contains(out, "FAIL  2 gated costs are worse: lwt_per_op\n") {
+		t.Errorf("renewed twice: exit code %d\n%s", code, out)
 	}
 	for _, c := range []struct {
 		name, to string

@@ -35,6 +35,9 @@ func TestBenchUsage(t *testing.T) {
 		{"--subject=jobs", "--steady=10s"},
 		{"--subject=jobs", "--rounds=0"},
 		{"--subject=jobs", "--rounds=3"},
+		{"--system=broken/sink-no-token-check"},
+		{"--system=lock-per-job"},
+		{"--subject=jobs", "--system=broken/renews-twice"},
 		{"--steady=5m"},
 		{"--shards=4"},
 	} {
@@ -67,6 +70,7 @@ func TestBenchCommandRepeats(t *testing.T) {
 	for _, line := range []string{
 		"bin/fencepost bench --contention=high --seed=7",
 		"bin/fencepost bench --contention=low --seed=1 --threads=1,4 --ttl=6s --rounds=5 --arm=1s",
+		"bin/fencepost bench --contention=low --seed=2 --system=broken/renews-twice",
 		"bin/fencepost bench --subject=jobs --seed=7",
 		"bin/fencepost bench --subject=jobs --seed=8 --shards=2 --in-flight=50 --steady=5m0s --rate=500 --rounds=6 --arm=1s",
 		"bin/fencepost bench --subject=jobs --seed=9 --steady=1m0s --rounds=0",
