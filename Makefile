@@ -83,7 +83,7 @@ SUBJECT := $(or $(subject),$(SUBJECT))
 CONTENTION := $(or $(contention),$(CONTENTION))
 .PHONY: bench
 bench: $(run_deps) ## Measure locks or jobs against the bare driver: make bench contention=high, make bench subject=jobs
-	@$(BIN)/fencepost bench $(call flags,subject contention seed rounds budget threads ttl processes shards schedulers steady rate) $(cluster_flags) $(external_flags) $(ARGS)
+	@$(BIN)/fencepost bench $(call flags,subject system contention seed rounds budget threads ttl processes shards schedulers steady rate) $(cluster_flags) $(external_flags) $(ARGS)
 
 .PHONY: bench-checker
 bench-checker: ## Measure the checker: a million events over 1,000 locks, over 10, and over one hot lock (cpu_s, peak_mb)
@@ -101,7 +101,7 @@ docs: build ## Write the generated pages and tables of docs/
 	@$(GO) test -count=1 ./core/service/metrics ./reports/serve ./harness/target/sinks -run '^Test(Metrics)?Page$$' -update
 	@$(GO) test -count=1 ./harness/record/history -run 'IsCurrent$$' -update
 	@$(GO) test -count=1 ./checker/property -run 'IsCurrent$$' -update
-	@$(GO) test -count=1 ./harness/target/system ./harness/target/workload -run 'IsCurrent$$' -update
+	@$(GO) test -count=1 ./harness/target/system ./harness/target/workload ./reports -run 'IsCurrent$$' -update
 	@$(GO) test -count=1 ./harness/fault -run 'IsCurrent$$' -update
 
 .PHONY: up

@@ -205,7 +205,7 @@ type Suite interface {
 
 // Design is what a suite is before it runs.
 type Design struct {
-	// Name is short, and fit for a keyspace and a directory: "high", "jobs".
+	// Name is short, and fit for a directory: "high", "jobs".
 	Name string
 	// Setting says in some words what is measured: "contention high (1 key)".
 	Setting string

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -84,7 +85,7 @@ type bench struct {
 func Run(ctx context.Context, opt Options) (res *Result, err error) {
 	p := NewProgress(opt.Progress)
 	cfg := opt.Access.Config
-	cfg.Keyspace = fmt.Sprintf("fp_bench_%s_%s", time.Now().UTC().Format("20060102_150405"), opt.Suite.Design().Name)
+	cfg.Keyspace = fmt.Sprintf("fp_bench_%s_%s", time.Now().UTC().Format("20060102_150405"), strings.ReplaceAll(opt.Suite.Design().Name, "-", "_"))
 	p.Line("setting up keyspace %s", cfg.Keyspace)
 	env, drop, err := setUp(ctx, cfg, opt.Access)
 	defer func() { err = errors.Join(err, drop()) }()

@@ -31,7 +31,7 @@ type ArmNumbers struct {
 
 	rates  []chart.RoundValue
 	hist   *hdrhistogram.Histogram
-	rounds []*hdrhistogram.Histogram
+	rounds map[int]*hdrhistogram.Histogram
 	parts  []partNumbers
 }
 
@@ -97,7 +97,7 @@ func (b BenchResult) Numbers() ([]ArmNumbers, error) {
 }
 
 func (a BenchArm) numbers() (ArmNumbers, error) {
-	n := ArmNumbers{Arm: a, hist: measure.NewHistogram(), Costs: a.costs()}
+	n := ArmNumbers{Arm: a, hist: measure.NewHistogram(), rounds: map[int]*hdrhistogram.Histogram{}, Costs: a.costs()}
 	var rates, lwts, all, fair []float64
 	for _, r := range a.Rounds {
 		if r.LWTs > 0 && r.Done > 0 {
@@ -123,7 +123,7 @@ func (a BenchArm) numbers() (ArmNumbers, error) {
 		if err != nil {
 			return n, fmt.Errorf("round %d: latency: %w", r.Round, err)
 		}
-		n.rounds = append(n.rounds, h)
+		n.rounds[r.Round] = h
 		if err := measure.Merge(n.hist, h); err != nil {
 			return n, fmt.Errorf("round %d: %w", r.Round, err)
 		}

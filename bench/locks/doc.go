@@ -10,11 +10,12 @@
 //   - L: acquire and release with core/lock, all threads of the process through one
 //     client, nothing held in between. Once for each ttl.
 //   - L2: a copy of L, the A/A control.
+//   - LR: L with the first ttl, where each lease is renewed once by hand before it is released.
 //
 // C and L also in several processes (Spread), each with one lock client: "L/16x4/6s" is 16
 // processes with 4 threads each.
 //
-// A lock cycle changes its row twice, a bare update once, so ratios compare row
+// A lock cycle changes its row twice (with a renewal three times), a bare update once, so ratios compare row
 // changes a second. The number of conditional requests that an operation really
 // took is counted (by the lock client's observer, and once more at the store; they
 // must agree) and shown beside it.
@@ -31,4 +32,9 @@
 // clock, and are judged together: no token was handed out twice, nobody was certain of a
 // lock after a later token was known elsewhere, and a row shows as many changes as all of
 // them together were acknowledged.
+//
+// # Variants
+//
+// A Variant plants a slow-down, to see that a comparison of two results finds it: the power of
+// the benchmark, as the known-broken variants of package system are that of the checks.
 package locks

@@ -48,7 +48,7 @@ func TestSpreadArms(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	}
-	if want := []string{"C/1", "W/1", "L/1/6s", "L2/1/6s", "LO/1/6s", "C/16x4", "L/16x4/6s"}; !slices.Equal(ids, want) {
+	if want := []string{"C/1", "W/1", "L/1/6s", "L2/1/6s", "LR/1/6s", "LO/1/6s", "C/16x4", "L/16x4/6s"}; !slices.Equal(ids, want) {
 		t.Errorf("arms %v, want %v", ids, want)
 	}
 	if a, _ := s.plan.Arm("L/16x4/6s"); a.Ceiling != "C/16x4" {

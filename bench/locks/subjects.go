@@ -67,13 +67,14 @@ func (s *plain) Traffic() bench.Traffic { return bench.Traffic{Plain: s.sent.Loa
 // Close implements bench.Subject.
 func (s *plain) Close(context.Context) error { return nil }
 
-// locker is L: one lock client, as a process has one.
+// locker is L and LR: one lock client, as a process has one.
 type locker struct {
 	meter  *meter
 	sent   *atomic.Int64 // by the client's own account, see watcher
 	client *lock.Client
 	audit  *audit
 	ttl    time.Duration
+	renew  renewal // what is done with a lease before it is released; nil: nothing
 }
 
 // newLocker makes a lock client; a nil clock is the client's own.
@@ -102,8 +103,11 @@ func (s *locker) operate(ctx context.Context, th *bench.Thread, key string, over
 	}
 	k := s.audit.key(key)
 	k.enter(lease)
+	if s.renew != nil {
+		err = s.renew(ctx, lease)
+	}
 	k.leave(lease)
-	return lockEnd(lease.Release(ctx))
+	return lockEnd(errors.Join(err, lease.Release(ctx)))
 }
 
 // lockEnd classifies the client's errors: what it says it did not do is a

@@ -35,6 +35,7 @@ type Config struct {
 	// Spreads are arms whose threads are spread over processes, each with a lock client of
 	// its own; they have the first ttl. Default: none.
 	Spreads []Spread
+	Variant Variant // what is planted; default nothing
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -106,7 +107,7 @@ func New(c Config) (*Suite, error) {
 		copied.Control = copied.ID
 		copied.ID = "L2" + strings.TrimPrefix(copied.ID, "L")
 		copied.Letter, copied.Name = "L2", "lock cycle, A/A copy"
-		group = append(group, copied)
+		group = append(group, copied, renewArm(c, n))
 		if n == slices.Max(c.Threads) {
 			group = append(group, openArm(c, n))
 		}
@@ -144,16 +145,24 @@ func openArm(c Config, threads int) bench.Arm {
 	return a
 }
 
+// renewArm has the first ttl.
+func renewArm(c Config, threads int) bench.Arm {
+	a := lockArm(c, threads, c.TTLs[0])
+	a.ID, a.Kind, a.Letter, a.Name, a.Changes = "LR"+strings.TrimPrefix(a.ID, "L"), "renew", "LR", "lock cycle with a renewal", 3
+	return a
+}
+
 // Design implements bench.Suite.
 func (s *Suite) Design() bench.Design {
 	d := bench.Design{
-		Name: string(s.Contention), Setting: "contention " + s.Contention.String(),
+		Name: s.name(), Setting: s.setting(),
 		Plan: s.plan, Estimate: s.plan.Estimate(100 * time.Millisecond), WarmUp: s.warmUp(),
 		Legend: []string{
 			LegendCeiling,
 			"plain write: a write at QUORUM of the same columns, without a condition",
 			"lock cycle: acquire and release by core/lock, all threads through one client, nothing done in between; the A/A copy is the same once more and shows the noise",
 			"offered: an open load; cycles come at a part of the rate that the closed arm had so far, with exponential gaps, and a latency counts from when a cycle was meant to begin, waiting included",
+			"lock cycle with a renewal: the same, renewed once by hand before it is released",
 		},
 	}
 	if len(s.Spreads) > 0 {
@@ -162,11 +171,24 @@ func (s *Suite) Design() bench.Design {
 	return d
 }
 
+// name is the contention's, with the variant's behind it.
+func (s *Suite) name() string {
+	return strings.Join(append([]string{string(s.Contention)}, strings.Split(s.Variant.Name, "/")[1:]...), "-")
+}
+
+func (s *Suite) setting() string {
+	text := "contention " + s.Contention.String()
+	if s.Variant.Name != "" {
+		text += fmt.Sprintf(", with the slow-down %s: %s", s.Variant.Name, s.Variant.About)
+	}
+	return text
+}
+
 // warmUp is every kind of arm, each on keys of its own.
 func (s *Suite) warmUp() []bench.Arm {
 	threads := min(slices.Max(s.Threads), bench.WarmUpThreads)
 	var out []bench.Arm
-	for _, kind := range []string{"cas", "write", "lock"} {
+	for _, kind := range []string{"cas", "write", "lock", "renew"} {
 		out = append(out, bench.Arm{ID: "warmup-" + kind, Kind: kind, Threads: threads, TTL: s.TTLs[0], Contention: string(Low)})
 	}
 	return out
@@ -196,7 +218,14 @@ func (s *Suite) Subject(a bench.Arm, stream uint64) (bench.Subject, error) {
 	case "write":
 		return &plain{db: s.env.DB, ttl: s.TTLs[0]}, nil
 	}
-	return newLocker(s.env.Locks, a.TTL, s.grants, s.env.Rand(stream), s.env.Clock)
+	l, err := newLocker(s.env.Locks, a.TTL, s.grants, s.env.Rand(stream), s.env.Clock)
+	if err != nil {
+		return nil, err
+	}
+	if a.Kind == "renew" {
+		l.renew = s.Variant.renewal()
+	}
+	return l, nil
 }
 
 // Finish implements bench.Suite: it looks at every row.
@@ -251,7 +280,7 @@ func (s *Suite) Headlines(r *bench.Result) []string {
 			out = append(out, r.Headline(a, fmt.Sprintf(", %d threads together", a.Threads)))
 			continue
 		}
-		if a.Threads != many || a.Kind == "write" || a.Control != "" || a.Open.Part > 0 || a.Kind == "lock" && a.TTL != s.TTLs[0] {
+		if a.Threads != many || a.Kind == "write" || a.Kind == "renew" || a.Control != "" || a.Open.Part > 0 || a.Kind == "lock" && a.TTL != s.TTLs[0] {
 			continue
 		}
 		text := r.Headline(a, fmt.Sprintf(" with %d %s", many, bench.Plural(many, "thread", "threads")))

@@ -37,6 +37,7 @@ type benchFlags struct {
 	out     string
 	profile bool
 	// of locks
+	system     string
 	contention string
 	threads    []int
 	ttls       []time.Duration
@@ -77,7 +78,7 @@ input. Missed
 targets are printed and do not change the exit code.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError(fmt.Errorf("bench takes no argument, only flags: %q (did you mean --contention=%s?)", args[0], args[0]))
+				return usageError(fmt.Errorf("bench takes no argument, only flags or the command compare: %q (did you mean --contention=%s?)", args[0], args[0]))
 			}
 			return nil
 		},
@@ -93,7 +94,7 @@ targets are printed and do not change the exit code.`,
 		},
 	}
 	f.flags(cmd.Flags())
-	cmd.AddCommand(newBenchAgentCmd())
+	cmd.AddCommand(newBenchAgentCmd(), newBenchCompareCmd())
 	return cmd
 }
 
@@ -109,6 +110,7 @@ func (f *benchFlags) flags(fl *pflag.FlagSet) {
 	fl.Uint64Var(&f.seed, "seed", 0, "order of arms and choice of keys (default: a new one, printed)")
 	fl.StringVar(&f.out, "out", "runs", "directory for the results' directories")
 	fl.BoolVar(&f.profile, "profile", false, "have each arm work once more, and write where the processor time of this process goes and what the nodes did meanwhile")
+	fl.StringVar(&f.system, "system", locks.Core, "locks: "+strings.Join(locks.Systems(), ", ")+"; broken/NAME has a planted slow-down")
 	fl.StringVar(&f.contention, "contention", string(locks.Medium), "locks: low (a key a thread), medium (10 keys), high (one key), or several with commas")
 	fl.IntSliceVar(&f.threads, "threads", locks.DefaultThreads, "locks: numbers of concurrent clients")
 	fl.DurationSliceVar(&f.ttls, "ttl", locks.DefaultTTLs, "locks: lease times; the control copies the first")
@@ -127,7 +129,7 @@ const (
 )
 
 var subjectFlags = map[string][]string{
-	subjectLocks: {"contention", "threads", "ttl", "processes"},
+	subjectLocks: {"system", "contention", "threads", "ttl", "processes"},
 	subjectJobs:  {"shards", "schedulers", "in-flight", "steady", "rate"},
 }
 
@@ -195,6 +197,10 @@ func (f benchFlags) lockSuites() ([]benchSuite, error) {
 	if err != nil {
 		return nil, err
 	}
+	variant, ok := locks.FindVariant(f.system)
+	if !ok {
+		return nil, choice.Unknown("system for a benchmark of locks", f.system, locks.Systems()...)
+	}
 	if f.counted && f.rounds == 0 {
 		return nil, errors.New("no rounds: there is nothing else to measure of locks")
 	}
@@ -204,7 +210,7 @@ func (f benchFlags) lockSuites() ([]benchSuite, error) {
 	}
 	var out []benchSuite
 	for _, c := range levels {
-		made := suiteConfig{Locks: &locks.Config{Config: f.config(), Contention: c, Threads: f.threads, TTLs: f.ttls, Spreads: spreads}}
+		made := suiteConfig{Locks: &locks.Config{Config: f.config(), Contention: c, Threads: f.threads, TTLs: f.ttls, Spreads: spreads, Variant: variant}}
 		s, err := made.suite()
 		if err != nil {
 			return nil, err

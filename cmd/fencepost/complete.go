@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fencepost/bench/locks"
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/record/rundir"
@@ -33,6 +34,9 @@ var completedFlags = map[string]words{
 	"subject":    oneOf(subjectLocks, subjectJobs),
 }
 
+// completedOf are flags whose values are others for one command: by its name and theirs.
+var completedOf = map[string]words{"bench system": oneOf(locks.Systems()...)}
+
 // completedArgs are the commands whose argument is known: by name.
 var completedArgs = map[string]words{
 	"chaos":   func(typed string) []cobra.Completion { return append(severalOf(scenarioWords)(typed), "all") },
@@ -58,6 +62,9 @@ func complete(root *cobra.Command) {
 		for name, w := range completedFlags {
 			if cmd.Flags().Lookup(name) == nil {
 				continue
+			}
+			if of, ok := completedOf[cmd.Name()+" "+name]; ok {
+				w = of
 			}
 			err := cmd.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 				return fitting(w, typed), cobra.ShellCompDirectiveNoFileComp

@@ -47,6 +47,8 @@ func TestCompletion(t *testing.T) {
 		{"soak --scenarios=steady,part", []string{"steady,partition"}, ""},
 		{"power --mutant sink", []string{"sink-no-token-check"}, ""},
 		{"bench --subject=", []string{"locks", "jobs"}, ""},
+		{"bench --system=", []string{"core", "broken/renews-twice"}, "lock-per-job"},
+		{"chaos --system=broken/re", []string{"broken/renew-throttled"}, "broken/renews-twice"},
 		{"chaos steady --paxos=", []string{"v2"}, ""},
 		{"chaos steady --cluster=", []string{"auto", "local"}, ""},
 		{"comp", []string{"completion"}, ""},

@@ -11,7 +11,8 @@
 // golang.org/x/perf/benchmath, with two differences for which that is not used here. Its
 // interval is unbounded for less than six values, and five rounds are usual. And it takes one
 // of two equally good intervals (of eight values the 1st to the 7th), so that the interval of a
-// ratio would not be that of its inverse.
+// ratio would not be that of its inverse. Of two runs, whose rounds are not paired, it tests
+// whether they differ (Mann and Whitney) and does not say within which bounds; RatioOf does.
 package stat
 
 import (
