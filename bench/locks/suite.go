@@ -114,13 +114,19 @@ func lockArm(c Config, threads int, ttl time.Duration) bench.Arm {
 func (s *Suite) Design() bench.Design {
 	return bench.Design{
 		Name: string(s.Contention), Setting: "contention " + s.Contention.String(),
-		Plan: s.plan, Estimate: s.plan.Estimate(100 * time.Millisecond), WarmUp: s.warmUp(),
+		Plan: s.plan, Estimate: s.plan.Estimate(100 * time.Millisecond), WarmUp: s.warmUp(), Claim: s.claim(),
 		Legend: []string{
 			LegendCeiling,
 			"plain write: a write at QUORUM of the same columns, without a condition",
 			"lock cycle: acquire and release by core/lock, all threads through one client, nothing done in between; the A/A copy is the same once more and shows the noise",
 		},
 	}
+}
+
+// claim is that of the greatest number of threads.
+func (s *Suite) claim() *bench.Claim {
+	a := lockArm(s.Config, slices.Max(s.Threads), s.TTLs[0])
+	return &bench.Claim{Arm: a.ID, To: a.Ceiling, Unit: "row change", Whom: "the bare LWT", Setting: a.Setting()}
 }
 
 // warmUp is every kind of arm, each on keys of its own.
