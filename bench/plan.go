@@ -220,6 +220,8 @@ type Design struct {
 	Then func(ctx context.Context, r *Result, p *Progress) error
 	// Targets are what results are measured by; nil: there are none.
 	Targets func(r *Result) ([]Target, error)
+	// Claim is what the headline says; nil: there is none.
+	Claim *Claim
 }
 
 // Subject is an arm at work.

@@ -31,7 +31,7 @@ type About struct {
 // Report turns a result into what package reports writes.
 func (r *Result) Report(about About) (reports.BenchResult, error) {
 	out := reports.BenchResult{
-		Version: reports.BenchVersion, Name: about.Name,
+		Version: reports.BenchVersion, Name: about.Name, Setting: upperFirst(r.setting()),
 		About: strings.Join(slices.Concat([]string{upperFirst(r.setting())}, r.Suite.Headlines(r)), ". ") + ".",
 		Notes: slices.Concat(r.Legend, []string{r.Warmed.String()}, r.Notes),
 		Seed:  r.Plan.Seed, Cluster: about.Cluster, Started: r.Started, Ended: r.Ended,
@@ -46,7 +46,9 @@ func (r *Result) Report(about About) (reports.BenchResult, error) {
 		}
 		out.Arms = append(out.Arms, arm)
 	}
-	return out, nil
+	var err error
+	out.Headline, err = r.headline(out)
+	return out, err
 }
 
 func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
@@ -314,6 +316,9 @@ func Print(out io.Writer, r *Result, report reports.BenchResult) error {
 	}
 	for _, t := range r.Met {
 		fmt.Fprintln(out, "  "+t.Text())
+	}
+	if h := report.Headline; h != nil {
+		fmt.Fprintf(out, "  %s (%s)\n", h.Text, h.Basis)
 	}
 	for _, n := range append(r.Suite.Headlines(r), r.Notes...) {
 		fmt.Fprintln(out, "  "+n)

@@ -3,16 +3,12 @@ package reports
 import (
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-
-	"fencepost/harness/record/rundir"
-	"fencepost/reports/chart"
 )
 
 // BenchVersion is the version of the BenchResult format.
@@ -24,9 +20,13 @@ const BenchFile = "bench.json"
 // BenchResult is a benchmark: arms that were run interleaved, in rounds, so that
 // arms can be compared round by round on a machine whose speed changes.
 type BenchResult struct {
-	Version int       `json:"version"` // BenchVersion; filled in by WriteBench if 0
-	Name    string    `json:"name"`    // of the result's directory
-	About   string    `json:"about,omitempty"`
+	Version int    `json:"version"` // BenchVersion; filled in by WriteBench if 0
+	Name    string `json:"name"`    // of the result's directory
+	About   string `json:"about,omitempty"`
+	// Headline is the result in a sentence; nil: it makes no claim, or is older than headlines.
+	Headline *BenchHeadline `json:"headline,omitempty"`
+	// Setting says in some words what was measured, and how often.
+	Setting string    `json:"setting,omitempty"`
 	Seed    uint64    `json:"seed"`
 	Cluster string    `json:"cluster"` // local, up
 	Started time.Time `json:"started"`
@@ -143,95 +143,6 @@ const (
 	BenchSteadyCSV = "bench_steady.csv"
 )
 
-type benchPage struct {
-	head
-	Title    string
-	B        BenchResult
-	Facts    []fact
-	Columns  []benchColumn
-	Rows     []benchRow
-	Parts    []partRow
-	Targets  []targetRow
-	Steady   []steadyView
-	Charts   []template.HTML
-	Curves   []chart.Curves
-	Versions []fact
-	Machine  []fact
-}
-
-type benchRow struct {
-	Cells   []benchCell
-	Ceiling bool
-}
-
-type targetRow struct {
-	BenchTarget
-	Badge Badge
-}
-
-// steadyView is a load over time with its charts.
-type steadyView struct {
-	Text   string
-	Charts []chart.Curves
-}
-
-// WriteBench writes bench.html, bench.json, bench.csv (a line an arm),
-// bench_rounds.csv (a line a round), bench_steady.csv (a line a bucket) and plots/ to
-// dir, which must exist. An
-// error names what is wrong with b: ids that are not unique, a ceiling that is
-// not there, a histogram that cannot be read.
-func WriteBench(dir string, b BenchResult) error {
-	if b.Version == 0 {
-		b.Version = BenchVersion
-	}
-	ns, err := b.Numbers()
-	if err != nil {
-		return err
-	}
-	svgs := benchDrawings(ns)
-	p := benchPage{B: b, Title: "Benchmark " + b.Name, Charts: inline(svgs), Curves: benchCurves(ns), head: newHead(true, ""),
-		Versions: facts(b.Versions), Machine: facts(b.Machine), Facts: b.facts(), Parts: partRows(ns)}
-	for _, l := range b.Steady {
-		drawn, err := l.curves()
-		if err != nil {
-			return err
-		}
-		p.Steady = append(p.Steady, steadyView{l.Text(), drawn})
-	}
-	if err := rundir.WriteJSON(filepath.Join(dir, BenchFile), b); err != nil {
-		return err
-	}
-	if err := writeBenchCSV(dir, ns, b.Steady); err != nil {
-		return err
-	}
-	if err := writePlots(dir, svgs); err != nil {
-		return err
-	}
-	var rows [][]benchCell
-	p.Columns, rows = benchTable(ns)
-	for i, cells := range rows {
-		p.Rows = append(p.Rows, benchRow{cells, ns[i].Arm.Ceiling == ""})
-	}
-	for _, t := range b.Targets {
-		p.Targets = append(p.Targets, targetRow{t, t.badge()})
-	}
-	html, err := render("bench.html", p)
-	if err != nil {
-		return err
-	}
-	return writeFile(filepath.Join(dir, BenchPage), html)
-}
-
-func (b BenchResult) facts() []fact {
-	rounds := 0
-	for _, a := range b.Arms {
-		rounds = max(rounds, len(a.Rounds))
-	}
-	out := []fact{{"arms", fmt.Sprint(len(b.Arms))}, {"rounds", fmt.Sprint(rounds)}, {"seed", fmt.Sprint(b.Seed)},
-		{"cluster", orNone(b.Cluster)}}
-	return append(out, startedFact(b.Started, b.Ended)...)
-}
-
 // ReadBench reads a bench.json.
 func ReadBench(path string) (BenchResult, error) {
 	raw, err := os.ReadFile(path)
@@ -264,7 +175,11 @@ func writeBenchCSV(dir string, ns []ArmNumbers, loads []BenchSteady) error {
 		"p50_ms", "p95_ms", "p99_ms", "max_ms", "samples", "lwts_per_op", "lwts_per_op_with_sink", "fairness",
 		"ceiling", "ratio", "ratio_min", "ratio_max", "ratio_ci_low", "ratio_ci_high",
 		"baseline", "by_baseline", "by_baseline_min", "by_baseline_max", "by_baseline_ci_low", "by_baseline_ci_high", "rounds",
+		"p999_ms", "ops_per_s_ci_low", "ops_per_s_ci_high",
 	}}
+	for _, q := range BenchQuantities {
+		arms[0] = append(arms[0], q.ID, q.ID+"_ci_low", q.ID+"_ci_high", q.ID+"_by_original")
+	}
 	rounds := [][]string{{"arm", "round", "seconds", "ok", "fail", "unknown", "ops_per_s", "ratio"}}
 	for _, n := range ns {
 		a := n.Arm
@@ -280,7 +195,15 @@ func writeBenchCSV(dir string, ns []ArmNumbers, loads []BenchSteady) error {
 		row = append(row, fields(n.hist.TotalCount(), num(n.LWTs.Median), num(n.AllLWTs.Median), num(n.Fair.Median))...)
 		row = append(append(row, a.Ceiling), n.ToCeiling.fields()...)
 		row = append(append(row, a.Baseline), n.ToBaseline.fields()...)
-		arms = append(arms, append(row, strconv.Itoa(len(a.Rounds))))
+		p999, rate := "", n.RateEstimate()
+		if n.hist.TotalCount() > 0 {
+			p999 = ms(n.Quantile(99.9))
+		}
+		row = append(row, strconv.Itoa(len(a.Rounds)), p999, num(rate.Low), num(rate.High))
+		for _, q := range BenchQuantities {
+			row = append(row, n.Cost(q.ID).fields()...)
+		}
+		arms = append(arms, row)
 		ratio := map[int]string{}
 		for _, r := range n.ToCeiling.ratios {
 			ratio[r.Round] = num(r.Value)
@@ -315,6 +238,18 @@ func (c Comparison) fields() []string {
 		return make([]string, 5)
 	}
 	return fields(num(c.Median), num(c.Min), num(c.Max), num(c.Low), num(c.High))
+}
+
+// fields are those of a CSV file; what was not read, or has no original, is "".
+func (c CostNumbers) fields() []string {
+	out := make([]string, 4)
+	if c.N > 0 {
+		out = fields(c.Median, c.Low, c.High, "")
+	}
+	if c.ToCopied.N > 0 {
+		out[3] = num(c.ToCopied.Median)
+	}
+	return out
 }
 
 func steadyLines(loads []BenchSteady) [][]string {

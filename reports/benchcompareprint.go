@@ -116,6 +116,10 @@ func (d BenchDifference) verdict(paint func(verdict, text string) string) string
 	return paint("INVALID", text+" (rate only)")
 }
 
+// fewBench is the number of samples below which a p99 is marked: it rests on less than ten
+// operations.
+const fewBench = 1000
+
 func sampleText(n int64) string {
 	if n < fewBench {
 		return measure.FormatCount(n) + "†"

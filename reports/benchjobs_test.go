@@ -101,7 +101,7 @@ func TestWriteBenchOfJobs(t *testing.T) {
 	}
 	page := text(d.root)
 	has(t, page,
-		"PASS", "MISS", "at least 8", "Ratio to baseline", "Shards", "with the sink", "0.081", "enqueue to start",
+		"PASS", "MISS", "at least 8", "Ratio to baseline", "4 shards, 400 clients", "with the sink", "0.081", "enqueue to start",
 		"1000 jobs/s offered for 5 min", "31 jobs open at its end, done 90 ms later", "from the first to the last fifth",
 	)
 	for _, no := range []string{"TTL", "Contention"} {

@@ -47,9 +47,14 @@ type partNumbers struct {
 	hist *hdrhistogram.Histogram
 }
 
-// fewBench is the number of samples below which a p99 is marked: a p99 of fewer
-// rests on less than ten operations.
-const fewBench = 1000
+// RateEstimate is Rate with the interval of its median.
+func (n ArmNumbers) RateEstimate() stat.Estimate {
+	var rates []float64
+	for _, r := range n.rates {
+		rates = append(rates, r.Value)
+	}
+	return stat.EstimateOf(rates)
+}
 
 // Numbers evaluates the arms. An error names what is wrong with b.
 func (b BenchResult) Numbers() ([]ArmNumbers, error) {

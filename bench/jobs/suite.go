@@ -231,7 +231,7 @@ func (s *Suite) Design() bench.Design {
 	const startAndDrain = 2 * time.Second
 	d := bench.Design{
 		Name: "jobs", Setting: fmt.Sprintf("jobs, %d in flight for each shard", s.InFlight),
-		Plan: s.plan, Estimate: s.plan.Estimate(startAndDrain) + 2*s.Steady, WarmUp: s.warmUp(), Then: s.then, Targets: s.targets,
+		Plan: s.plan, Estimate: s.plan.Estimate(startAndDrain) + 2*s.Steady, WarmUp: s.warmUp(), Then: s.then, Targets: s.targets, Claim: s.claim(),
 		Legend: []string{
 			locks.LegendCeiling,
 			fmt.Sprintf("jobs: the production scheduler in one process, a new one on a new queue in every round, its handler does nothing; %d jobs are in flight for each shard, and the next is enqueued when one is completed; the A/A copy is the same once more and shows the noise", s.InFlight),
@@ -246,6 +246,15 @@ func (s *Suite) Design() bench.Design {
 		d.Legend = append(d.Legend, legendSpread)
 	}
 	return d
+}
+
+// claim is that of the first number of shards, by the scheduler that takes a lock per job.
+func (s *Suite) claim() *bench.Claim {
+	if s.withoutRival || s.NoRounds {
+		return nil
+	}
+	a := s.arm(kindJobs, s.Shards[0])
+	return &bench.Claim{Arm: a.ID, To: a.Baseline, Unit: "job", Whom: "one lock per job", Setting: a.Setting()}
 }
 
 // warmUp is every kind of arm at once, so with little in flight each.

@@ -249,3 +249,28 @@ func newSuite(t *testing.T, c Config) *Suite {
 	}
 	return s
 }
+
+// TestClaim: the headline compares arms that run.
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	s, err := New(Config{Shards: []int{2, 8}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.Design().Claim
+	if c == nil || c.Arm != "J/2" || c.To != "P" || c.Setting != "2 shards" {
+		t.Fatalf("%+v", c)
+	}
+	for _, id := range []string{c.Arm, c.To} {
+		if _, err := s.Design().Plan.Arm(id); err != nil {
+			t.Error(err)
+		}
+	}
+	s, err = New(Config{NoRounds: true, Steady: time.Minute, Rate: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Design().Claim; c != nil {
+		t.Errorf("without rounds it claims %+v", c)
+	}
+}

@@ -156,7 +156,7 @@ func renewArm(c Config, threads int) bench.Arm {
 func (s *Suite) Design() bench.Design {
 	d := bench.Design{
 		Name: s.name(), Setting: s.setting(),
-		Plan: s.plan, Estimate: s.plan.Estimate(100 * time.Millisecond), WarmUp: s.warmUp(),
+		Plan: s.plan, Estimate: s.plan.Estimate(100 * time.Millisecond), WarmUp: s.warmUp(), Claim: s.claim(),
 		Legend: []string{
 			LegendCeiling,
 			"plain write: a write at QUORUM of the same columns, without a condition",
@@ -182,6 +182,12 @@ func (s *Suite) setting() string {
 		text += fmt.Sprintf(", with the slow-down %s: %s", s.Variant.Name, s.Variant.About)
 	}
 	return text
+}
+
+// claim is that of the greatest number of threads.
+func (s *Suite) claim() *bench.Claim {
+	a := lockArm(s.Config, slices.Max(s.Threads), s.TTLs[0])
+	return &bench.Claim{Arm: a.ID, To: a.Ceiling, Unit: "row change", Whom: "the bare LWT", Setting: a.Setting()}
 }
 
 // warmUp is every kind of arm, each on keys of its own.

@@ -192,3 +192,21 @@ func TestOrderDiffersByRoundAndSeed(t *testing.T) {
 		t.Errorf("%d successive rounds have the same order", same)
 	}
 }
+
+// TestClaim: the headline compares arms that run, with the most threads.
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	s, err := New(Config{Contention: High, Threads: []int{32, 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.Design().Claim
+	if c == nil || c.Arm != "L/32/6s" || c.To != "C/32" || c.Setting != "high contention, 32 clients" {
+		t.Fatalf("%+v", c)
+	}
+	for _, id := range []string{c.Arm, c.To} {
+		if _, err := s.Design().Plan.Arm(id); err != nil {
+			t.Error(err)
+		}
+	}
+}

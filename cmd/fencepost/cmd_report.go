@@ -10,18 +10,21 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"fencepost/reports"
+	"fencepost/reports/evidence"
 	"fencepost/reports/serve"
 )
 
 // newReportCmd makes reports again from what is on disk.
 func newReportCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "report RUN_DIR…",
+	var out string
+	cmd := &cobra.Command{
+		Use:   "report RUN_DIR|FILE…",
 		Short: "Make the report of a run or a benchmark again, from its files alone",
 		Long: `Make the report of a run or a benchmark again, from its files alone.
 
@@ -31,13 +34,22 @@ report.json; for a benchmark bench.html, plots/*.svg, bench.csv and bench_rounds
 Nothing is judged again: that is "fencepost check". How to read a report:
 docs/reading-a-report.md.
 
+FILE holds benchmarks that were kept: bench.json, or results/bench.jsonl with one a line
+(FILE#NAME picks one). The page of a bench.json is written beside it; that of a line, or of
+a file with another name, to a directory NAME beside FILE. With --out it is written to
+OUT/NAME.
+
 Exit codes: 0, whatever the verdict; 2 if a file of the run cannot be read (the report
-is there and says which); 64 if RUN_DIR is neither a run's nor a benchmark's.`,
-		Args: someArgs("report on what? Name a run's directory, such as runs/latest"),
+is there and says which); 64 if an argument is neither a run's nor a benchmark's, or a
+benchmark cannot be read.`,
+		Args: someArgs("report on what? Name a run's directory, such as runs/latest, or a file of benchmarks, such as results/bench.jsonl"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if out != "" {
+				out = within(cmd.Context(), out)
+			}
 			var errs []error
 			for _, arg := range args {
-				if err := reportOn(cmd.Context(), relativeTo(workDir(cmd.Context()), arg), cmd.OutOrStdout()); err != nil {
+				if err := reportOn(cmd.Context(), relativeTo(workDir(cmd.Context()), arg), out, cmd.OutOrStdout()); err != nil {
 					errs = append(errs, err)
 				}
 			}
@@ -47,33 +59,76 @@ is there and says which); 64 if RUN_DIR is neither a run's nor a benchmark's.`,
 			return errors.Join(errs...)
 		},
 	}
+	cmd.Flags().StringVar(&out, "out", "", "of benchmarks: write each page to a directory in this one, by the benchmark's name (default: beside its file)")
+	return cmd
 }
 
-// reportOn writes one directory's report and prints where it is.
-func reportOn(ctx context.Context, dir string, out io.Writer) error {
-	bench := filepath.Join(dir, reports.BenchFile)
-	if _, err := os.Stat(bench); err == nil {
-		b, err := reports.ReadBench(bench)
-		if err != nil {
-			return usageError(err)
-		}
-		if err := reports.WriteBench(dir, b); err != nil {
-			return fmt.Errorf("report of %s: %w", dir, err)
-		}
-		fmt.Fprintf(out, "report: %s\n", filepath.Join(dir, reports.BenchPage))
-		return nil
+// reportOn writes the report of a run's directory, or those of a benchmark's or a file of
+// them, and prints where they are.
+func reportOn(ctx context.Context, path, under string, out io.Writer) error {
+	if isBench(path) {
+		return reportBenches(path, under, out)
 	}
-	path, err := reports.WriteRun(ctx, dir)
-	if path != "" {
-		fmt.Fprintf(out, "report: %s\n", path)
+	if under != "" {
+		return usageError(fmt.Errorf("--out is for benchmarks, and %s is none: a run's report is written to its directory", path))
+	}
+	report, err := reports.WriteRun(ctx, path)
+	if report != "" {
+		fmt.Fprintf(out, "report: %s\n", report)
 	}
 	switch {
-	case errors.Is(err, reports.ErrNoRun), errors.Is(err, fs.ErrNotExist) && path == "":
+	case errors.Is(err, reports.ErrNoRun), errors.Is(err, fs.ErrNotExist) && report == "":
 		return usageError(err)
 	case err != nil:
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
+}
+
+// isBench tells what may hold benchmarks from a run's directory.
+func isBench(path string) bool {
+	if at, err := os.Stat(path); err == nil && at.IsDir() {
+		_, err := os.Stat(filepath.Join(path, reports.BenchFile))
+		return err == nil
+	}
+	file, _, _ := strings.Cut(path, "#")
+	return strings.HasSuffix(file, ".json") || strings.HasSuffix(file, evidence.Ending)
+}
+
+// reportBenches writes the page of each benchmark of a path.
+func reportBenches(path, under string, out io.Writer) error {
+	all, err := reports.OpenBenches(path)
+	if err != nil {
+		return usageError(err)
+	}
+	for _, b := range all {
+		dir, err := pageDir(b, path, under)
+		if err == nil {
+			_, err = b.Numbers()
+		}
+		if err != nil {
+			return usageError(fmt.Errorf("%s: %w", path, err))
+		}
+		if err := errors.Join(os.MkdirAll(dir, 0o755), reports.WriteBench(dir, b)); err != nil {
+			return fmt.Errorf("report of %s: %w", path, err)
+		}
+		fmt.Fprintf(out, "report: %s\n", filepath.Join(dir, reports.BenchPage))
+	}
+	return nil
+}
+
+// pageDir is where the page of a benchmark goes that is in path.
+func pageDir(b reports.BenchResult, path, under string) (string, error) {
+	at, err := os.Stat(path)
+	switch {
+	case under != "":
+		return b.BenchDir(under)
+	case err == nil && at.IsDir():
+		return path, nil
+	case filepath.Base(path) == reports.BenchFile:
+		return filepath.Dir(path), nil
+	}
+	return b.BenchDir(filepath.Dir(path))
 }
 
 // defaultListen can be reached from this machine only.

@@ -35,6 +35,17 @@ func TestReportCommand(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bench, reports.BenchFile), []byte(`{"version":1,"name":"b"}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	files := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		file := filepath.Join(files, name)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	const one, two = `{"version":1,"name":"one"}` + "\n", `{"version":1,"name":"two"}` + "\n"
+	kept, out := write("kept.jsonl", one+two), filepath.Join(files, "out")
 	for _, tc := range []struct {
 		name string
 		args []string
@@ -45,6 +56,21 @@ func TestReportCommand(t *testing.T) {
 		{"a run", []string{run}, 0, filepath.Join(run, "report.html"), ""},
 		{"a benchmark", []string{bench}, 0, filepath.Join(bench, "bench.html"), ""},
 		{"an unreadable history", []string{torn}, exitNotDone, filepath.Join(torn, "report.html"), "w1.1.jsonl:1"},
+		{"a benchmark's file", []string{filepath.Join(bench, "bench.json")}, 0, filepath.Join(bench, "bench.html"), ""},
+		{"a file with another name", []string{write("mine.json", one)}, 0, filepath.Join(files, "one", "bench.html"), ""},
+		{"kept ones", []string{kept}, 0, filepath.Join(files, "two", "bench.html"), ""},
+		{"one of them, elsewhere", []string{kept + "#two", "--out=" + out}, 0, filepath.Join(out, "two", "bench.html"), ""},
+		{"a benchmark, elsewhere", []string{bench, "--out=" + out}, 0, filepath.Join(out, "b", "bench.html"), ""},
+		{"a run, elsewhere", []string{run, "--out=" + out}, exitUsage, "", "--out is for benchmarks"},
+		{"none of that name", []string{kept + "#three"}, exitUsage, "", `has no "three"; it has one, two`},
+		{"one of no .jsonl", []string{bench + "#b"}, exitUsage, "", "no such file"},
+		{"no kept ones", []string{write("empty.jsonl", "")}, exitUsage, "", "has none"},
+		{"a line that is none", []string{write("other.jsonl", one+`{"version":7}`+"\n")}, exitUsage, "", "other.jsonl:2: format version 7"},
+		{"a torn line", []string{write("torn.jsonl", one+`{"version"`)}, exitUsage, "", "torn.jsonl:2"},
+		{"no JSON", []string{write("no.json", "nonsense")}, exitUsage, "", "no.json"},
+		{"a name that leads elsewhere", []string{write("up.jsonl", `{"version":1,"name":"../up"}`+"\n")}, exitUsage, "", "cannot be that of a directory"},
+		{"a ceiling that is missing", []string{write("arms.jsonl", `{"version":1,"name":"x","arms":[{"id":"a","ceiling":"b","rounds":[]}]}`+"\n")}, exitUsage, "", `no other arm "b"`},
+		{"no such file", []string{filepath.Join(files, "none.jsonl")}, exitUsage, "", "no such file"},
 		{"nothing", nil, exitUsage, "", "runs/latest"},
 		{"no run", []string{t.TempDir()}, exitUsage, "", "not a run's directory"},
 		{"no directory", []string{filepath.Join(t.TempDir(), "none")}, exitUsage, "", "no such file"},

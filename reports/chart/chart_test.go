@@ -350,4 +350,45 @@ func TestWindowDrawsWhatMatters(t *testing.T) {
 	}
 }
 
+func TestBars(t *testing.T) {
+	bars := []Bar{
+		{Label: "a <b>", Value: 3, Low: 2.5, High: 3.5, Text: "3.00 [2.50–3.50]", Parts: []BarPart{{"client", 1}, {"scheduler", 0}, {"store", 1}}},
+		{Label: "copy", Value: 3, Low: 1, High: 9.7, Text: "copied", Pale: true},
+		{Label: "nothing was read"},
+	}
+	for _, narrow := range []bool{false, true} {
+		s := Bars("costs", "Cost", "less is better", bars, narrow)
+		sound(t, s)
+		in := string(s.Inline())
+		for _, want := range []string{"a &lt;b&gt;", "3.00 [2.50–3.50]", "client", "store", "opacity:.5"} {
+			if !strings.Contains(in, want) {
+				t.Errorf("narrow %v: the drawing lacks %q", narrow, want)
+			}
+		}
+		if strings.Contains(in, "nothing was read") {
+			t.Error("a bar without a value is drawn")
+		}
+		for _, m := range xOf.FindAllStringSubmatch(in, -1) {
+			if x, err := strconv.ParseFloat(m[1], 64); err != nil || x < -1 || x > s.W+1 {
+				t.Errorf("narrow %v: something is drawn at x=%s", narrow, m[1])
+			}
+		}
+		// Parts are drawn as shares of the whole: as wide together as it.
+		var widths []float64
+		for _, m := range regexp.MustCompile(`width="([0-9.]+)"[^>]* class="bar"`).FindAllStringSubmatch(in, -1) {
+			w, err := strconv.ParseFloat(m[1], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			widths = append(widths, w)
+		}
+		if len(widths) != 3 || math.Abs(widths[0]+widths[1]-widths[2]) > 0.3 {
+			t.Errorf("narrow %v: bars of the widths %v", narrow, widths)
+		}
+	}
+	if s := Bars("costs", "Cost", "", bars[2:], false); !s.Empty() {
+		t.Error("nothing is drawn as something")
+	}
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

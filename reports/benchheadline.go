@@ -1,0 +1,163 @@
+package reports
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fencepost/reports/stat"
+)
+
+// BenchHeadline is a result in one sentence, made of what was measured.
+type BenchHeadline struct {
+	// Text is what a reader takes away: "8.1 times the jobs per second of one lock per job".
+	Text string `json:"text"`
+	// Basis is what it rests on: intervals, the setting, the machine.
+	Basis string `json:"basis"`
+}
+
+// BenchClaim is the comparison that a headline is made of.
+type BenchClaim struct {
+	Arm, To string // IDs
+	// Unit is what is done again and again, Whom what does it in another way: "job", "one
+	// lock per job".
+	Unit, Whom string
+	// Setting is that of both: "4 shards".
+	Setting string
+}
+
+// Claim makes the claim's headline; nil if there is nothing to claim: an arm was not
+// measured, or the numbers are not to be quoted.
+func (b BenchResult) Claim(c BenchClaim) (*BenchHeadline, error) {
+	ns, err := b.Numbers()
+	if err != nil || len(b.Problems) > 0 {
+		return nil, err
+	}
+	find := func(id string) int {
+		return slices.IndexFunc(ns, func(n ArmNumbers) bool { return n.Arm.ID == id && n.OK > 0 })
+	}
+	arm, to := find(c.Arm), find(c.To)
+	if arm < 0 || to < 0 {
+		return nil, nil
+	}
+	var claims, intervals []string
+	if e := ns[arm].CostRatio(costCPU, ns[to]); e.N > 0 && len(doubts(ns, costCPU)) == 0 {
+		claims = append(claims, shareText(e.Median)+" the processor time per "+c.Unit)
+		intervals = append(intervals, shareOnly(e.Low)+" to "+shareOnly(e.High))
+	}
+	if e := compare(ns[arm], ns[to], perOp(ns[arm].Arm)/perOp(ns[to].Arm)).Estimate; e.N > 0 {
+		claims = append(claims, fmt.Sprintf("%s times the %ss per second", factorText(e.Median), c.Unit))
+		intervals = append(intervals, factorText(e.Low)+" to "+factorText(e.High))
+	}
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	basis := []string{"95 % CI " + strings.Join(intervals, " and ")}
+	if c.Setting != "" {
+		basis = append(basis, c.Setting)
+	}
+	return &BenchHeadline{
+		Text:  strings.Join(claims, " and ") + " of " + c.Whom,
+		Basis: strings.Join(append(basis, b.where()...), "; "),
+	}, nil
+}
+
+// where is on what it was measured, as far as that is known.
+func (b BenchResult) where() []string {
+	var out []string
+	for _, of := range []struct{ n, one, many string }{
+		{b.Machine["cores"], "core", "cores"}, {b.Versions["nodes"], "node", "nodes"},
+	} {
+		if of.n == "" {
+			continue
+		}
+		noun := of.many
+		if of.n == "1" {
+			noun = of.one
+		}
+		out = append(out, spelled(of.n)+" "+noun)
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return []string{strings.Join(out, ", ")}
+}
+
+// spelled writes a small number as a word.
+func spelled(n string) string {
+	words := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
+	for i, w := range words {
+		if n == fmt.Sprint(i) {
+			return w
+		}
+	}
+	return n
+}
+
+// factorText writes a factor.
+func factorText(v float64) string {
+	switch {
+	case v >= 99.95:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 0.95:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2g", v)
+}
+
+// shareOnly writes a ratio as a part: 1/14, 40 %, 1.3.
+func shareOnly(v float64) string {
+	switch {
+	case v > 0 && v <= 0.105:
+		return fmt.Sprintf("1/%.0f", 1/v)
+	case v < 0.995:
+		return fmt.Sprintf("%.0f %%", 100*v)
+	}
+	return factorText(v)
+}
+
+// shareText is that before a noun: "1/14 of", "1.3 times".
+func shareText(v float64) string {
+	if v < 0.995 {
+		return shareOnly(v) + " of"
+	}
+	return shareOnly(v) + " times"
+}
+
+// The quantity that stands for what an operation costs, and its parts in the order of charts.
+const costCPU = "cpu_s_per_1000"
+
+var costCPUParts = []string{"client_cpu_s_per_1000", "scheduler_cpu_s_per_1000", "store_cpu_s_per_1000"}
+
+// CostRatio compares a quantity for each row change (of jobs: each job) with another arm's,
+// in the same round.
+func (n ArmNumbers) CostRatio(id string, other ArmNumbers) stat.Estimate {
+	ratios, _ := stat.Ratios(n.Cost(id).rounds, other.Cost(id).rounds)
+	factor := perOp(other.Arm) / perOp(n.Arm)
+	for i := range ratios {
+		ratios[i] *= factor
+	}
+	return stat.EstimateOf(ratios)
+}
+
+// copyMargin is by how much a quantity of an A/A copy may differ from that of its original.
+const copyMargin = 0.10
+
+// Doubtful: this is a copy's, and it differs by more than the margin, its median or all of
+// its interval.
+func (c CostNumbers) Doubtful() bool {
+	e := c.ToCopied
+	return e.Excludes(copyMargin) || e.N > 0 && (e.Median > 1+copyMargin || e.Median < 1/(1+copyMargin))
+}
+
+// doubts are the reasons not to quote a quantity, in sentences.
+func doubts(ns []ArmNumbers, id string) (out []string) {
+	for _, n := range ns {
+		if c := n.Cost(id); c.N > 0 && c.Doubtful() {
+			e := c.ToCopied
+			out = append(out, fmt.Sprintf("Do not quote %s: the copy %q has %.2f times that of the arm that it copies, 95 %% CI [%.2f, %.2f]. Two equal things should not differ by more than %.0f %%.",
+				c.Head, n.label(ns), e.Median, e.Low, e.High, 100*copyMargin))
+		}
+	}
+	return out
+}
