@@ -41,6 +41,7 @@ type benchFlags struct {
 	// of jobs
 	shards     []int
 	schedulers string
+	chosen     bool // schedulers are given
 	inFlight   int
 	steady     time.Duration
 	rate       float64
@@ -132,6 +133,7 @@ func (f *benchFlags) belong(fl *pflag.FlagSet) error {
 			}
 		}
 	}
+	f.chosen = fl.Changed("schedulers")
 	for _, name := range slices.Concat(subjectFlags[f.subject], []string{"rounds", "arm"}) {
 		// The contention is said with each suite, as each has one of those that were given.
 		if x := fl.Lookup(name); name != "contention" && x.Value.String() != x.DefValue {
@@ -203,7 +205,7 @@ func (f benchFlags) jobSuites() ([]benchSuite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--schedulers: %w", err)
 	}
-	if f.schedulers == jobs.DefaultSchedulers {
+	if !f.chosen {
 		schedulers = slices.DeleteFunc(schedulers, func(n int) bool { return n > f.shards[0] })
 	}
 	made := suiteConfig{Jobs: &jobs.Config{
