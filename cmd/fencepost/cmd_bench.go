@@ -45,6 +45,7 @@ type benchFlags struct {
 	// of jobs
 	shards     []int
 	schedulers string
+	chosen     bool // schedulers are given
 	inFlight   int
 	steady     time.Duration
 	rate       float64
@@ -142,7 +143,7 @@ func (f *benchFlags) belong(fl *pflag.FlagSet) error {
 			}
 		}
 	}
-	f.counted = fl.Changed("rounds")
+	f.counted, f.chosen = fl.Changed("rounds"), fl.Changed("schedulers")
 	if f.counted && fl.Changed("budget") {
 		return usageError(errors.New("--rounds and --budget: a budget decides how many rounds there are, so give one of them"))
 	}
@@ -228,7 +229,7 @@ func (f benchFlags) jobSuites() ([]benchSuite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--schedulers: %w", err)
 	}
-	if f.schedulers == jobs.DefaultSchedulers {
+	if !f.chosen {
 		schedulers = slices.DeleteFunc(schedulers, func(n int) bool { return n > f.shards[0] })
 	}
 	made := suiteConfig{Jobs: &jobs.Config{

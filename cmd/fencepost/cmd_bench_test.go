@@ -49,6 +49,7 @@ func TestBenchUsage(t *testing.T) {
 		{"--subject=jobs", "--processes=4x4"},
 		{"--subject=jobs", "--schedulers=x"},
 		{"--subject=jobs", "--schedulers=5", "--shards=4"},
+		{"--subject=jobs", "--schedulers=1,2,4", "--shards=2"},
 		{"--shards=4"},
 	} {
 		root := &cobra.Command{SilenceUsage: true, SilenceErrors: true}
