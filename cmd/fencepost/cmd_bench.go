@@ -83,6 +83,7 @@ targets are printed and do not change the exit code.`,
 		},
 	}
 	f.flags(cmd.Flags())
+	cmd.AddCommand(newBenchSeriesCmd())
 	return cmd
 }
 
