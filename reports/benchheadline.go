@@ -150,13 +150,13 @@ func (c CostNumbers) Doubtful() bool {
 	return e.Excludes(copyMargin) || e.N > 0 && (e.Median > 1+copyMargin || e.Median < 1/(1+copyMargin))
 }
 
-// doubts are the reasons not to quote a quantity, in sentences.
+// doubts are the copies for which a quantity is not to be quoted: "jobs, A/A copy ×1.22
+// [1.18–1.23]".
 func doubts(ns []ArmNumbers, id string) (out []string) {
 	for _, n := range ns {
 		if c := n.Cost(id); c.N > 0 && c.Doubtful() {
 			e := c.ToCopied
-			out = append(out, fmt.Sprintf("Do not quote %s: the copy %q has %.2f times that of the arm that it copies, 95 %% CI [%.2f, %.2f]. Two equal things should not differ by more than %.0f %%.",
-				c.Head, n.label(ns), e.Median, e.Low, e.High, 100*copyMargin))
+			out = append(out, fmt.Sprintf("%s ×%.2f [%.2f–%.2f]", n.label(ns), e.Median, e.Low, e.High))
 		}
 	}
 	return out

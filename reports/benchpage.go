@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"fencepost/harness/record/rundir"
 	"fencepost/reports/chart"
@@ -35,7 +36,8 @@ type benchTableView struct {
 	ID, Head, Caption string
 	Columns           []benchColumn
 	Rows              []benchRow
-	Doubts            []string
+	// Doubts say what is not to be quoted, and why.
+	Doubts []string
 	// Meanings are what the columns say.
 	Meanings []fact
 }
@@ -135,7 +137,9 @@ func benchTableViews(ns []ArmNumbers) (out []benchTableView) {
 				continue
 			}
 			v.Columns = append(v.Columns, c)
-			v.Doubts = append(v.Doubts, c.Doubts...)
+			if len(c.Doubts) > 0 {
+				v.Doubts = append(v.Doubts, c.Head+": "+strings.Join(c.Doubts, "; "))
+			}
 			if c.About != "" {
 				v.Meanings = append(v.Meanings, fact{c.Head, c.About})
 			}
@@ -167,14 +171,11 @@ func costCaption(ns []ArmNumbers) string {
 // second.
 func benchBars(ns []ArmNumbers, narrow bool) []chart.SVG {
 	var costs, rates []chart.Bar
-	parts := slices.DeleteFunc(slices.Clone(costCPUParts), func(id string) bool {
-		return !slices.ContainsFunc(ns, func(n ArmNumbers) bool { return n.Cost(id).N > 0 })
-	})
 	for _, n := range ns {
 		bar := chart.Bar{Label: n.label(ns), Pale: n.Arm.Control != ""}
 		if e := n.Cost(costCPU); e.N > 0 {
 			bar.Value, bar.Low, bar.High, bar.Text = e.Median, e.Low, e.High, intervalText(e.Median, e.Low, e.High)
-			for _, id := range parts {
+			for _, id := range costCPUParts {
 				bar.Parts = append(bar.Parts, chart.BarPart{Name: quantityHead(id), Value: n.Cost(id).Median})
 			}
 			costs = append(costs, bar)

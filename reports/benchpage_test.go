@@ -238,7 +238,7 @@ func TestCostColumns(t *testing.T) {
 		t.Errorf("the columns, and which are not to be quoted: %v", doubt)
 	}
 	page := text(pageOf(t, b).root)
-	has(t, page, "Do not quote CPU s/1000: the copy", "times that of the arm that it copies, 95 % CI", "CPU s/1000do not quote", "in s (do not quote)")
+	has(t, page, "Do not quote what is marked below.", "CPU s/1000: jobs, A/A copy, 4 shards ×1.", "CPU s/1000do not quote", "in s (do not quote)")
 	if n := strings.Count(page, "LWTs/op"); strings.Contains(page, "fsyncs/op") || n != 2 { // the head, and what it says
 		t.Errorf("LWTs/op %d times", n)
 	}
@@ -322,8 +322,10 @@ func TestLook(t *testing.T) {
 			if name != "old" {
 				b.Setting = "MADE-UP COSTS, to look at the page"
 			}
-			b.Headline, err = b.Claim(claims[i])
-			must(t, err)
+			if i < len(claims) {
+				b.Headline, err = b.Claim(claims[i])
+				must(t, err)
+			}
 			dir := filepath.Join(*samples, fmt.Sprintf("%s-%d", name, i))
 			must(t, os.MkdirAll(dir, 0o755))
 			must(t, WriteBench(dir, b))

@@ -95,7 +95,7 @@ targets are printed and do not change the exit code.`,
 		},
 	}
 	f.flags(cmd.Flags())
-	cmd.AddCommand(newBenchAgentCmd(), newBenchCompareCmd())
+	cmd.AddCommand(newBenchAgentCmd(), newBenchCompareCmd(), newBenchSeriesCmd())
 	return cmd
 }
 

@@ -104,6 +104,66 @@ func TestReportCommand(t *testing.T) {
 	}
 }
 
+func TestBenchSeries(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	const one, two = `{"version":1,"name":"one","started":"2026-01-02T00:00:00Z"}` + "\n", `{"version":1,"name":"two","started":"2026-01-03T00:00:00Z"}` + "\n"
+	first, second := write("a/bench.json", one), write("b/bench.json", two)
+	broken := write("broken.jsonl", `{"version":1,"name":"x","arms":[{"id":""}]}`+"\n")
+	keep := filepath.Join(dir, "nightly", "bench.jsonl")
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		page string
+		says string
+	}{
+		{"two directories", []string{filepath.Dir(first), filepath.Dir(second), "--out=" + filepath.Join(dir, "two.html")}, 0, "two.html", "2 benchmarks"},
+		{"the first is kept", []string{filepath.Dir(first), "--keep=" + keep}, 0, "nightly/bench.html", "1 benchmarks"},
+		{"again, and the second", []string{first, second, "--keep=" + keep}, 0, "nightly/bench.html", "2 benchmarks"},
+		{"all that are kept", []string{keep}, 0, "nightly/bench.html", "2 benchmarks"},
+		{"kept ones, without others", []string{"--keep=" + keep}, 0, "nightly/bench.html", "2 benchmarks"},
+		{"nothing", nil, exitUsage, "", "results/bench.jsonl"},
+		{"no such directory", []string{filepath.Join(dir, "none")}, exitUsage, "", "no such file"},
+		{"a directory without one", []string{dir}, exitUsage, "", "has no bench.json"},
+		{"a result that is broken", []string{broken, "--keep=" + keep}, exitUsage, "", "broken.jsonl"},
+		{"kept in another kind of file", []string{first, "--keep=" + filepath.Join(dir, "x.json")}, exitUsage, "", ".jsonl"},
+	} { // one after the other: each finds what the last has kept
+		cmd := newBenchSeriesCmd()
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetArgs(append([]string{}, c.args...))
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		err := cmd.ExecuteContext(t.Context())
+		if code := exitCode(err, io.Discard); code != c.code {
+			t.Errorf("%s: exit code %d (%v), want %d", c.name, code, err, c.code)
+		}
+		said := out.String()
+		if err != nil {
+			said = err.Error()
+		}
+		if !strings.Contains(said, c.says) {
+			t.Errorf("%s: it says %q, want %q", c.name, said, c.says)
+		}
+		if c.page == "" {
+			continue
+		}
+		for _, ending := range []string{".html", ".csv"} {
+			if _, err := os.Stat(filepath.Join(dir, strings.TrimSuffix(c.page, ".html")+ending)); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+	}
+}
+
 // It says where it is, answers there, and ends when it is told to.
 func TestServe(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())

@@ -2,7 +2,9 @@ package chart
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 )
 
 // Bar is the value of an arm with its interval, in parts if it is made of several.
@@ -32,8 +34,8 @@ type barLayout struct {
 }
 
 var (
-	wideBars   = barLayout{width: Width, left: benchL, right: 190, row: 28, thick: 14}
-	narrowBars = barLayout{width: 346, left: 2, right: 8, row: 42, above: 16, thick: 13}
+	wideBars   = barLayout{width: Width, left: 310, right: 190, row: 28, thick: 14}
+	narrowBars = barLayout{width: 346, left: 2, right: 124, row: 42, above: 16, thick: 13}
 )
 
 // Bars draws the bars from 0, each with a whisker over its interval. What has no value is
@@ -45,7 +47,7 @@ func Bars(name, title, about string, bars []Bar, narrow bool) SVG {
 	}
 	s := SVG{Name: name, Title: title + ": " + about, W: l.width}
 	var rows []Bar
-	var legend []string
+	legend := map[int]string{}
 	top := 0.0
 	for _, b := range bars {
 		if b.Value <= 0 {
@@ -54,8 +56,8 @@ func Bars(name, title, about string, bars []Bar, narrow bool) SVG {
 		rows = append(rows, b)
 		top = max(top, b.High, b.Value)
 		for i, p := range b.Parts {
-			if i >= len(legend) {
-				legend = append(legend, p.Name)
+			if p.Value > 0 {
+				legend[i] = p.Name
 			}
 		}
 	}
@@ -71,7 +73,8 @@ func Bars(name, title, about string, bars []Bar, narrow bool) SVG {
 	y := 40.0
 	if len(legend) > 1 {
 		at := 2.0
-		for i, name := range legend {
+		for _, i := range slices.Sorted(maps.Keys(legend)) {
+			name := legend[i]
 			d.rect(at, y, 12, 10, "", "fill:"+barColors[i%len(barColors)].Var(), "")
 			d.text(at+17, y+9, "m", name)
 			at += 17 + textWidth(name, 11) + 18
@@ -99,12 +102,11 @@ func (b Bar) draw(d *drawing, l barLayout, x func(float64) float64, y float64) {
 	top := y + l.above + (l.row-l.above-l.thick)/2
 	mid := top + l.thick/2
 	if l.above > 0 {
-		d.text(l.left, y+l.above-2, "", clip(b.Label, l.width-textWidth(b.Text, 11)-14, 11))
-		d.text(l.width-2, y+l.above-2, "end b", b.Text)
+		d.text(l.left, y+l.above-2, "", clip(b.Label, l.width-l.left, 11))
 	} else {
 		d.text(l.left-12, mid+4, "end", clip(b.Label, l.left-16, 11))
-		d.text(x(max(b.High, b.Value))+10, mid+4, "b halo", b.Text)
 	}
+	d.text(x(max(b.High, b.Value))+10, mid+4, "b halo", b.Text)
 	opacity := ""
 	if b.Pale {
 		opacity = ";opacity:.5"

@@ -16,6 +16,7 @@ const (
 	OverPercentiles = "percentile"
 	OverRounds      = "round"
 	OverClients     = "clients"
+	OverResults     = "result" // their numbers from 0, which Names label
 )
 
 // Curves is a chart of lines that the page's script draws (templates/curves.js). Its
@@ -27,11 +28,12 @@ type Curves struct {
 	From   float64 `json:"from"` // bounds of x
 	To     float64 `json:"to"`
 	// Durations says that values are seconds on a logarithmic axis from Low to High, and
-	// that 0 is none. Others are numbers from 0.
+	// that 0 is none. Others are numbers from 0, to High if it is given.
 	Durations bool    `json:"durations,omitempty"`
 	Low       float64 `json:"low,omitempty"`
 	High      float64 `json:"high,omitempty"`
 
+	Names   []string     `json:"names,omitempty"` // of results
 	Lines   []Curve      `json:"lines"`
 	Dots    [][2]float64 `json:"dots,omitempty"`
 	Crosses [][2]float64 `json:"crosses,omitempty"`
@@ -68,6 +70,9 @@ func Compare(title, over string, height int, lines []Curve) Curves {
 	for _, l := range c.Lines {
 		for _, x := range l.X {
 			c.From, c.To = min(c.From, x), max(c.To, x)
+		}
+		for _, b := range l.Bars {
+			c.High = max(c.High, 1.06*b[1])
 		}
 	}
 	return c

@@ -49,6 +49,14 @@ var curves = (function () {
     clients: { axis: { splits: function (u) { return u.data[0]; } }, name: 'clients', say: String }
   };
 
+  // results are what a chart over them has: their names stand for their numbers.
+  function results(c) {
+    return {
+      axis: { incrs: [1, 2, 5, 10, 20, 50, 100], size: 40, values: function (u, s) { return s.map(function (i) { return c.names[i] || ''; }); } },
+      name: '', say: function (i) { return (c.names[i] || '').replace('\n', ' '); }
+    };
+  }
+
   // under draws bands: faults in force, and dotted lines between phases.
   function under(u, c) {
     var g = u.ctx, x = function (v) { return u.valToPos(v, 'x', true); }, b = u.bbox, r = devicePixelRatio;
@@ -133,11 +141,11 @@ var curves = (function () {
   }
 
   function draw(figure) {
-    var c = JSON.parse(figure.querySelector('script').textContent), o = over[c.over];
+    var c = JSON.parse(figure.querySelector('script').textContent), o = c.names ? results(c) : over[c.over];
     c.bands = c.bands || [];
     figure.classList.add('drawn');
     figure.querySelectorAll('.uplot').forEach(function (old) { old.remove(); });
-    var pad = c.over === 'clients' || c.over === 'round' ? (c.to - c.from) * 0.04 : 0;
+    var pad = c.over === 'clients' || c.over === 'round' ? (c.to - c.from) * 0.04 : c.names ? 0.5 : 0;
     var where = function (u, v) {
       if (v == null) { return ''; }
       return o.name + ' ' + [o.say(v)].concat(c.bands.filter(function (b) { return v >= b.from && v < b.to; }).map(function (b) { return b.name; })).join(' · ');
@@ -148,7 +156,7 @@ var curves = (function () {
       cursor: { y: false, drag: { x: false, y: false }, sync: c.bands.length ? { key: 'run' } : undefined },
       scales: {
         x: { time: false, range: [c.from - pad, c.to + pad] },
-        y: c.durations ? { distr: 3, range: [c.low, c.high] } : { range: function (u, lo, hi) { return [0, (hi || 1) * 1.06]; } }
+        y: c.durations ? { distr: 3, range: [c.low, c.high] } : { range: function (u, lo, hi) { return [0, Math.max(c.high || 0, (hi || 1) * 1.06)]; } }
       },
       axes: [axis(Object.assign({ size: 28, space: 70, grid: { show: false } }, o.axis)), c.durations ? durations({ size: 66 }) : axis({ size: 66, space: 34 })],
       series: [{ label: '\u00a0', value: where }].concat(c.lines.map(function (l, i) { return series(c, l, i); })),
