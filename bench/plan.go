@@ -209,9 +209,12 @@ type Env struct {
 	Sink     sink.Sink
 	SinkLWTs func() int64
 	// DB is the session of Locks and Shards, Session opens another one that is closed
-	// in the end; nil if the stores are simulated.
+	// in the end, with a configuration that may be changed; nil if the stores are simulated.
 	DB      *cassandra.DB
-	Session func(context.Context) (*cassandra.DB, error)
+	Session func(ctx context.Context, change ...func(*cassandra.Config)) (*cassandra.DB, error)
+	// Nodes are where they are reached. Dir is the directory of the result.
+	Nodes []Node
+	Dir   string
 	// Clock is that of leases, Logger takes what is written on the way; nil: those of
 	// the core.
 	Clock  clock.Clock
@@ -219,6 +222,13 @@ type Env struct {
 	// Seed is that of everything random.
 	Seed uint64
 	PIDs []int
+}
+
+// Node is a node of the database.
+type Node struct {
+	Name string // "n1"
+	IP   string // in the ring
+	Addr string // host:port where it is reached
 }
 
 // Rand is a stream of random numbers.

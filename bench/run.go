@@ -25,6 +25,9 @@ type Options struct {
 	// PIDs are the nodes' processes on this machine, if they are on it: the
 	// processor time of others is told apart from theirs.
 	PIDs []int
+	// Nodes are where they are reached. Dir is the directory of the result.
+	Nodes []Node
+	Dir   string
 	// Progress is told how it goes on; its owner closes it. nil: nobody is told.
 	Progress *progress.Log
 }
@@ -83,6 +86,7 @@ func Run(ctx context.Context, opt Options) (res *Result, err error) {
 		return nil, err
 	}
 	env.Seed, env.PIDs = opt.Suite.Design().Plan.Seed, opt.PIDs
+	env.Nodes, env.Dir = opt.Nodes, opt.Dir
 	res, err = Measure(ctx, opt.Suite, env, p)
 	if res != nil {
 		res.Notes = append(res.Notes, opt.Access.Notes...)
@@ -118,7 +122,11 @@ func setUp(ctx context.Context, cfg cassandra.Config, access cluster.Access) (en
 		taken = cassandra.Refused(err) == cassandra.Exists
 		return nil, drop, fmt.Errorf("create keyspace %s: %w", cfg.Keyspace, err)
 	}
-	open := func(ctx context.Context) (*cassandra.DB, error) {
+	open := func(ctx context.Context, change ...func(*cassandra.Config)) (*cassandra.DB, error) {
+		cfg := cfg
+		for _, f := range change {
+			f(&cfg)
+		}
 		db, err := cassandra.Open(ctx, cfg)
 		if err != nil {
 			return nil, fmt.Errorf("connect: %w", err)

@@ -102,3 +102,10 @@ func (n ArmNumbers) Cost(id string) CostNumbers {
 	}
 	return n.Costs[i]
 }
+
+// By compares the quantity with that of another arm, in the same rounds; N is 0 if one of them
+// was not read.
+func (c CostNumbers) By(other CostNumbers) stat.Estimate {
+	ratios, _ := stat.Ratios(c.rounds, other.rounds)
+	return stat.EstimateOf(ratios)
+}

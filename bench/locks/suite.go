@@ -32,7 +32,8 @@ type Config struct {
 	TTLs       []time.Duration // default 6 s, 30 s; the control copies the first
 }
 
-func (c Config) withDefaults() (Config, error) {
+// WithDefaults fills in what is not said, and refuses what cannot be measured.
+func (c Config) WithDefaults() (Config, error) {
 	if len(c.Threads) == 0 {
 		c.Threads = DefaultThreads
 	}
@@ -67,14 +68,14 @@ type Suite struct {
 	plan    *bench.Plan
 	env     *bench.Env
 	ceiling *Ceiling
-	grants  *audit
+	cycles  *Cycles
 }
 
 var _ bench.Suite = (*Suite)(nil)
 
 // New lays out the arms. Those with the same number of threads are a group.
 func New(c Config) (*Suite, error) {
-	c, err := c.withDefaults()
+	c, err := c.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +136,7 @@ func (s *Suite) warmUp() []bench.Arm {
 
 // Open implements bench.Suite.
 func (s *Suite) Open(ctx context.Context, env *bench.Env) error {
-	s.env, s.ceiling, s.grants = env, NewCeiling(env.Locks, s.TTLs[0]), newAudit()
+	s.env, s.ceiling, s.cycles = env, NewCeiling(env.Locks, s.TTLs[0]), NewCycles()
 	if env.DB == nil {
 		return errors.New("plain writes need a database")
 	}
@@ -153,17 +154,22 @@ func (s *Suite) Subject(a bench.Arm, stream uint64) (bench.Subject, error) {
 	case "write":
 		return &plain{db: s.env.DB, ttl: s.TTLs[0]}, nil
 	}
-	return newLocker(s.env.Locks, a.TTL, s.grants, s.env.Rand(stream), s.env.Clock)
+	return s.cycles.Subject(Client{Rows: s.env.Locks, TTL: a.TTL, Rand: s.env.Rand(stream), Clock: s.env.Clock})
 }
 
 // Finish implements bench.Suite: it looks at every row.
 func (s *Suite) Finish(ctx context.Context, r *bench.Result) error {
-	violations, bare, err := s.ceiling.Verify(ctx)
-	err = errors.Join(err, s.grants.verifyRows(ctx, s.env.Locks, func(v *store.Version) int64 { return v.Fence }))
-	r.Violations = append(r.Violations, append(s.grants.found(), violations...)...)
-	if len(r.Violations) == 0 && err == nil {
-		rows, grants := s.grants.counts()
-		r.Note("checked: %d grants of %d locks, every token above the one before it, no two valid leases at once, no grant lost; %s", grants, rows, bare)
+	return Verify(ctx, r, s.env.Locks, s.cycles, s.ceiling)
+}
+
+// Verify looks at every row of cycles and ceiling, and tells r what came of it.
+func Verify(ctx context.Context, r *bench.Result, rows store.Locks, cycles *Cycles, ceiling *Ceiling) error {
+	lost, grants, err := cycles.Verify(ctx, rows)
+	violations, bare, bareErr := ceiling.Verify(ctx)
+	err = errors.Join(err, bareErr)
+	r.Violations = append(r.Violations, append(lost, violations...)...)
+	if len(lost)+len(violations) == 0 && err == nil {
+		r.Note("checked: %s; %s", grants, bare)
 	}
 	return err
 }
@@ -185,7 +191,7 @@ func (s *Suite) Round(samples []bench.Sample) string {
 		}
 	}
 	text := fmt.Sprintf("with %d threads: bare LWT %.0f updates/s, lock %.0f cycles/s; all arms: %d failed, %d unknown", threads, stat.Median(bare), stat.Median(lock), fail, unknown)
-	if found := s.grants.found(); len(found) > 0 {
+	if found := s.cycles.Found(); len(found) > 0 {
 		text += "; ! " + found[0]
 	}
 	return text
