@@ -10,6 +10,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"fencepost/core/store"
+	"fencepost/reports"
 	"fencepost/reports/measure"
 )
 
@@ -76,6 +77,8 @@ type Sample struct {
 	// SinkLWTs is what the sink sent, and Ended how many operations ended ok, from the
 	// first until all had ended, always: an effect takes as many at any load.
 	SinkLWTs, Ended int64
+	// Cost is what Done operations took beside time.
+	Cost *reports.BenchCost
 	// Load is who kept the processors busy within the window.
 	Load load
 	// Error is one of the errors met, "" if there were none.

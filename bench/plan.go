@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,13 +174,19 @@ type Design struct {
 	// Plan is which arms are run in which order, Estimate about how long all takes.
 	Plan     *Plan
 	Estimate time.Duration
-	// WarmUp are arms that together use every kind of code that the plan's do.
+	// Turn is what an arm does in a round, "one check"; "": it works for the window.
+	Turn string
+	// WarmUp are arms that together use every kind of code that the plan's do; nil: there is
+	// nothing to warm up.
 	WarmUp []Arm
 	// Then adds to r what is measured when the rounds are over; nil: nothing.
 	Then func(ctx context.Context, r *Result, p *Progress) error
 	// Targets are what results are measured by; nil: there are none.
 	Targets func(r *Result) ([]Target, error)
 }
+
+// EachTurn says what an arm does in a round.
+func (d Design) EachTurn() string { return cmp.Or(d.Turn, d.Plan.Window.String()) }
 
 // Subject is an arm at work.
 type Subject interface {

@@ -160,8 +160,10 @@ func Measure(ctx context.Context, suite Suite, env *Env, p *Progress) (*Result, 
 	if err := b.open(ctx); err != nil {
 		return nil, err
 	}
-	if err := b.warmUp(ctx, d.WarmUp); err != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("warm-up: %w", err)
+	if len(d.WarmUp) > 0 {
+		if err := b.warmUp(ctx, d.WarmUp); err != nil && ctx.Err() == nil {
+			return nil, fmt.Errorf("warm-up: %w", err)
+		}
 	}
 	b.rounds(ctx)
 	if d.Then != nil && ctx.Err() == nil {
@@ -242,7 +244,7 @@ func (b *bench) sayRound(round int) {
 
 // finish settles what is in the background and has the suite look at everything.
 func (b *bench) finish() {
-	b.progress.Line("looking at every row once more")
+	b.progress.Line("looking at everything once more")
 	for _, a := range b.plan.Arms {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		if err := b.subjects[a.ID].Close(ctx); err != nil {
@@ -267,6 +269,14 @@ func (r *Result) samples(arm string) []Sample {
 	}
 	slices.SortFunc(out, func(a, b Sample) int { return a.Round - b.Round })
 	return out
+}
+
+// warmed says how the warm-up went, if there was to be one.
+func (r *Result) warmed() []string {
+	if len(r.Design.WarmUp) == 0 {
+		return nil
+	}
+	return []string{r.Warmed.String()}
 }
 
 // Problem adds a reason not to quote the numbers.

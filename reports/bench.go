@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -198,8 +199,9 @@ func WriteBench(dir string, b BenchResult) error {
 	}
 	var rows [][]benchCell
 	p.Columns, rows = benchTable(ns)
+	compared := slices.ContainsFunc(ns, func(n ArmNumbers) bool { return n.Arm.Ceiling != "" })
 	for i, cells := range rows {
-		p.Rows = append(p.Rows, benchRow{cells, ns[i].Arm.Ceiling == ""})
+		p.Rows = append(p.Rows, benchRow{cells, compared && ns[i].Arm.Ceiling == ""})
 	}
 	for _, t := range b.Targets {
 		p.Targets = append(p.Targets, targetRow{t, t.badge()})

@@ -26,6 +26,7 @@ const (
 	SpentRequests     = "requests"        // round trips to the store, LWTs among them
 	SpentNetBytes     = "net_bytes"       // between clients and nodes, and among the nodes
 	SpentDiskBytes    = "disk_bytes"      // that nodes wrote to storage
+	SpentPeakBytes    = "peak_bytes"      // the most memory that one process had at a time
 	SpentSyncs        = "syncs"           // fsync, fdatasync and msync calls of the nodes
 )
 
@@ -52,6 +53,7 @@ var BenchQuantities = []BenchQuantity{
 	{ID: "net_bytes_per_op", Head: "net bytes/op", About: "bytes between clients and nodes, and among the nodes", Times: 1, Gated: true, Of: []string{SpentNetBytes}},
 	{ID: "bytes_per_op", Head: "disk bytes/op", About: "bytes that nodes wrote to storage; they write them in bursts", Times: 1, Of: []string{SpentDiskBytes}},
 	{ID: "fsync_per_op", Head: "fsyncs/op", About: "fsync, fdatasync and msync calls of the nodes", Times: 1, Of: []string{SpentSyncs}},
+	{ID: "peak_bytes_per_op", Head: "peak bytes/op", About: "the most memory that one process had at a time, by the operations that it was for", Times: 1, Of: []string{SpentPeakBytes}},
 }
 
 // per is the quantity of one round; ok is false if nothing of it could be read.

@@ -137,6 +137,9 @@ var none = benchCell{Text: "–"}
 
 func (c benchCell) empty() bool { return c.Text == none.Text }
 
+// ceiling is said of an arm that is one. Where all are, nothing is compared.
+const ceiling = "ceiling"
+
 // benchColumn is a column of the table of arms. One in which no arm has anything is
 // left out.
 type benchColumn struct {
@@ -188,7 +191,7 @@ var benchColumns = []benchColumn{
 	}},
 	{Head: "Ratio to ceiling", Number: true, Main: true, of: func(n ArmNumbers) benchCell {
 		if n.Arm.Ceiling == "" {
-			return benchCell{Text: "ceiling", Muted: true}
+			return benchCell{Text: ceiling, Muted: true}
 		}
 		return ratioCell(n.ToCeiling.Estimate)
 	}},
@@ -213,7 +216,7 @@ func benchTable(ns []ArmNumbers) (heads []benchColumn, rows [][]benchCell) {
 		cells, says := make([]benchCell, len(ns)), false
 		for i, n := range ns {
 			cells[i] = c.of(n)
-			says = says || !cells[i].empty()
+			says = says || !cells[i].empty() && cells[i].Text != ceiling
 		}
 		if !says {
 			continue
