@@ -30,7 +30,7 @@ var completedFlags = map[string]words{
 	"mutant":     severalOf(oneOf(variantNames(system.Directed())...)),
 	"sink":       oneOf(sinks.Names()...),
 	"workload":   workloadWords,
-	"subject":    oneOf(subjectLocks, subjectJobs),
+	"subject":    oneOf(subjectNames()...),
 }
 
 // completedArgs are the commands whose argument is known: by name.

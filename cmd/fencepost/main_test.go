@@ -46,7 +46,7 @@ func TestCompletion(t *testing.T) {
 		{"evidence --set ", []string{"locks", "smoke"}, ""},
 		{"soak --scenarios=steady,part", []string{"steady,partition"}, ""},
 		{"power --mutant sink", []string{"sink-no-token-check"}, ""},
-		{"bench --subject=", []string{"locks", "jobs"}, ""},
+		{"bench --subject=", []string{"locks", "jobs", "recorder", "checker"}, ""},
 		{"chaos steady --paxos=", []string{"v2"}, ""},
 		{"chaos steady --cluster=", []string{"auto", "local"}, ""},
 		{"comp", []string{"completion"}, ""},
