@@ -219,8 +219,8 @@ type Env struct {
 	// in the end, with a configuration that may be changed; nil if the stores are simulated.
 	DB      *cassandra.DB
 	Session func(ctx context.Context, change ...func(*cassandra.Config)) (*cassandra.DB, error)
-	// Nodes are where they are reached. Dir is the directory of the result.
-	Nodes []Node
+	// Addrs are where the nodes are reached. Dir is the directory of the result.
+	Addrs []NodeAddr
 	Dir   string
 	// Clock is that of leases, Logger takes what is written on the way; nil: those of
 	// the core.
@@ -231,8 +231,8 @@ type Env struct {
 	PIDs []int
 }
 
-// Node is a node of the database.
-type Node struct {
+// NodeAddr is where a node of the database is reached.
+type NodeAddr struct {
 	Name string // "n1"
 	IP   string // in the ring
 	Addr string // host:port where it is reached

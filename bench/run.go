@@ -25,8 +25,8 @@ type Options struct {
 	// PIDs are the nodes' processes on this machine, if they are on it: the
 	// processor time of others is told apart from theirs.
 	PIDs []int
-	// Nodes are where they are reached. Dir is the directory of the result.
-	Nodes []Node
+	// Addrs are where the nodes are reached. Dir is the directory of the result.
+	Addrs []NodeAddr
 	Dir   string
 	// Progress is told how it goes on; its owner closes it. nil: nobody is told.
 	Progress *progress.Log
@@ -86,7 +86,7 @@ func Run(ctx context.Context, opt Options) (res *Result, err error) {
 		return nil, err
 	}
 	env.Seed, env.PIDs = opt.Suite.Design().Plan.Seed, opt.PIDs
-	env.Nodes, env.Dir = opt.Nodes, opt.Dir
+	env.Addrs, env.Dir = opt.Addrs, opt.Dir
 	res, err = Measure(ctx, opt.Suite, env, p)
 	if res != nil {
 		res.Notes = append(res.Notes, opt.Access.Notes...)

@@ -84,7 +84,7 @@ func (s *Suite) connect(x *arm, worker string, linked bool) error {
 func (s *Suite) link(x *arm, worker string, c *cassandra.Config) error {
 	addrs := map[string]string{}
 	c.Dial = workload.DialThrough(addrs)
-	for _, n := range s.env.Nodes {
+	for _, n := range s.env.Addrs {
 		spec := link.Spec{From: worker, To: n.Name, Listen: "127.0.0.1:0", Upstream: n.Addr, Seed: s.env.Seed}
 		if c.TLS == nil { // else nobody can read it
 			spec.Tap = s.tap

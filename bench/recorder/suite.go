@@ -164,7 +164,7 @@ func (s *Suite) Open(_ context.Context, env *bench.Env) (err error) {
 	if s.withoutLinks {
 		return nil
 	}
-	if env.Session == nil || len(env.Nodes) == 0 {
+	if env.Session == nil || len(env.Addrs) == 0 {
 		return errors.New("links need the nodes of a database")
 	}
 	s.fabric = link.NewFabric(link.Options{})

@@ -199,7 +199,7 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &bench.Env{Dir: t.TempDir(), Nodes: []bench.Node{{Name: "n1", IP: "10.0.0.1", Addr: node.Addr().String()}}}
+	env := &bench.Env{Dir: t.TempDir(), Addrs: []bench.NodeAddr{{Name: "n1", IP: "10.0.0.1", Addr: node.Addr().String()}}}
 	if err := s.Open(t.Context(), env); err == nil {
 		t.Error("links without a database")
 	}

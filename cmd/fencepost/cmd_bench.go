@@ -389,7 +389,7 @@ func (s benchSuite) measure(ctx context.Context, c cluster.Cluster, dir string, 
 	}
 	o := bench.Options{Suite: s.Suite, Access: cluster.AccessTo(c), Dir: dir, Progress: log}
 	for _, n := range c.Nodes() {
-		o.Nodes = append(o.Nodes, bench.Node{Name: n.Name(), IP: n.IP(), Addr: cluster.AddrOf(c, n)})
+		o.Addrs = append(o.Addrs, bench.NodeAddr{Name: n.Name(), IP: n.IP(), Addr: cluster.AddrOf(c, n)})
 		if n.PID() != 0 {
 			o.PIDs = append(o.PIDs, n.PID())
 		}
