@@ -48,6 +48,7 @@ help: ## Show the targets
 	@echo '  make replay RUN=runs/… [TIMES=10]    make soak HOURS=8    make nightly [SEEDS=20]    make prune [KEEP=20]'
 	@echo '  make bench contention=high [THREADS=1,32] [TTL=6s] [PROCESSES=16x4] [BUDGET=20m] [CLUSTER=auto|local|docker|up]'
 	@echo '  make bench subject=jobs [SHARDS=4,1,16] [SCHEDULERS=1,2,4] [STEADY=5m] [RATE=1000] [BUDGET=20m]'
+	@echo '  make bench subject=recorder contention=low,high [THREADS=1,32]    make bench subject=checker [OPS=10000,300000]'
 	@echo
 	@echo "  ARGS='--flag=…' goes to the tool as it is: bin/fencepost help"
 
@@ -82,8 +83,8 @@ chaos: $(run_deps) ## Run a scenario: make chaos SCENARIO=partition
 SUBJECT := $(or $(subject),$(SUBJECT))
 CONTENTION := $(or $(contention),$(CONTENTION))
 .PHONY: bench
-bench: $(run_deps) ## Measure locks or jobs against the bare driver: make bench contention=high, make bench subject=jobs
-	@$(BIN)/fencepost bench $(call flags,subject system contention seed rounds budget threads ttl processes shards schedulers steady rate) $(cluster_flags) $(external_flags) $(ARGS)
+bench: $(if $(filter checker,$(SUBJECT)),build,$(run_deps)) ## Measure locks or jobs against the bare driver, or the harness: make bench contention=high, make bench subject=jobs|recorder|checker
+	@$(BIN)/fencepost bench $(call flags,subject system contention seed rounds budget threads ttl processes shards schedulers steady rate ops) $(cluster_flags) $(external_flags) $(ARGS)
 
 .PHONY: bench-checker
 bench-checker: ## Measure the checker: a million events over 1,000 locks, over 10, and over one hot lock (cpu_s, peak_mb)

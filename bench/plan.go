@@ -214,7 +214,10 @@ type Design struct {
 	// Plan is which arms are run in which order, Estimate about how long all takes.
 	Plan     *Plan
 	Estimate time.Duration
-	// WarmUp are arms that together use every kind of code that the plan's do.
+	// Turn is what an arm does in a round, "one check"; "": it works for the window.
+	Turn string
+	// WarmUp are arms that together use every kind of code that the plan's do; nil: there is
+	// nothing to warm up.
 	WarmUp []Arm
 	// Then adds to r what is measured when the rounds are over; nil: nothing.
 	Then func(ctx context.Context, r *Result, p *Progress) error
@@ -223,6 +226,9 @@ type Design struct {
 	// Claim is what the headline says; nil: there is none.
 	Claim *Claim
 }
+
+// EachTurn says what an arm does in a round.
+func (d Design) EachTurn() string { return cmp.Or(d.Turn, d.Plan.Window.String()) }
 
 // Subject is an arm at work.
 type Subject interface {
@@ -275,13 +281,15 @@ type Env struct {
 	Process int
 	Launch  *Launch
 	// DB is the session of Locks and Shards, Session opens another one that is closed
-	// in the end; nil if the stores are simulated.
+	// in the end, with a configuration that may be changed; nil if the stores are simulated.
 	DB      *cassandra.DB
-	Session func(context.Context) (*cassandra.DB, error)
+	Session func(ctx context.Context, change ...func(*cassandra.Config)) (*cassandra.DB, error)
 	// Nodes is how to connect to each node alone, for what it counts itself.
 	Nodes []cassandra.Config
-	// Profiles is the directory for profiles; "": none are made.
-	Profiles string
+	// Addrs are where the nodes are reached. Dir is the directory of the result, Profiles
+	// that of profiles; "": none are made.
+	Addrs         []NodeAddr
+	Dir, Profiles string
 	// Clock is that of leases, Logger takes what is written on the way; nil: those of
 	// the core.
 	Clock  clock.Clock
@@ -289,6 +297,13 @@ type Env struct {
 	// Seed is that of everything random.
 	Seed uint64
 	PIDs []int
+}
+
+// NodeAddr is where a node of the database is reached.
+type NodeAddr struct {
+	Name string // "n1"
+	IP   string // in the ring
+	Addr string // host:port where it is reached
 }
 
 // Rand is a stream of random numbers.

@@ -33,7 +33,7 @@ func (r *Result) Report(about About) (reports.BenchResult, error) {
 	out := reports.BenchResult{
 		Version: reports.BenchVersion, Name: about.Name, Setting: upperFirst(r.setting()),
 		About: strings.Join(slices.Concat([]string{upperFirst(r.setting())}, r.Suite.Headlines(r)), ". ") + ".",
-		Notes: slices.Concat(r.Legend, []string{r.Warmed.String()}, r.Notes),
+		Notes: slices.Concat(r.Legend, r.warmed(), r.Notes),
 		Seed:  r.Plan.Seed, Cluster: about.Cluster, Started: r.Started, Ended: r.Ended,
 		Command: about.Command, Versions: about.Versions, Machine: about.Machine,
 		Problems: append(append([]string(nil), r.Violations...), r.Problems...),
@@ -320,10 +320,9 @@ func Print(out io.Writer, r *Result, report reports.BenchResult) error {
 	if h := report.Headline; h != nil {
 		fmt.Fprintf(out, "  %s (%s)\n", h.Text, h.Basis)
 	}
-	for _, n := range append(r.Suite.Headlines(r), r.Notes...) {
+	for _, n := range slices.Concat(r.Suite.Headlines(r), r.Notes, r.warmed()) {
 		fmt.Fprintln(out, "  "+n)
 	}
-	fmt.Fprintf(out, "  %s\n", r.Warmed)
 	for _, p := range r.Problems {
 		fmt.Fprintln(out, "INVALID  "+p)
 	}
@@ -337,7 +336,7 @@ func Print(out io.Writer, r *Result, report reports.BenchResult) error {
 func (r *Result) setting() string {
 	s := r.Setting
 	if len(r.Plan.Arms) > 0 {
-		s += fmt.Sprintf(", %d rounds of %s an arm", r.Plan.Rounds, r.Plan.Window)
+		s += fmt.Sprintf(", %d rounds of %s an arm", r.Plan.Rounds, r.EachTurn())
 	}
 	return s
 }

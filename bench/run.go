@@ -32,6 +32,9 @@ type Options struct {
 	// Launch starts the processes over which arms are spread; its keyspace is filled in.
 	// nil: there are no such arms.
 	Launch *Launch
+	// Addrs are where the nodes are reached. Dir is the directory of the result.
+	Addrs []NodeAddr
+	Dir   string
 	// Progress is told how it goes on; its owner closes it. nil: nobody is told.
 	Progress *progress.Log
 }
@@ -92,7 +95,8 @@ func Run(ctx context.Context, opt Options) (res *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	env.Seed, env.PIDs, env.Profiles = opt.Suite.Design().Plan.Seed, opt.PIDs, opt.Profiles
+	env.Seed, env.PIDs = opt.Suite.Design().Plan.Seed, opt.PIDs
+	env.Addrs, env.Dir, env.Profiles = opt.Addrs, opt.Dir, opt.Profiles
 	if opt.Launch != nil {
 		l := *opt.Launch
 		l.Reach.Keyspace = cfg.Keyspace
@@ -143,7 +147,11 @@ func open(ctx context.Context, cfg cassandra.Config) (env *Env, end func(), err 
 			db.Close()
 		}
 	}
-	session := func(ctx context.Context) (*cassandra.DB, error) {
+	session := func(ctx context.Context, change ...func(*cassandra.Config)) (*cassandra.DB, error) {
+		cfg := cfg
+		for _, f := range change {
+			f(&cfg)
+		}
 		db, err := cassandra.Open(ctx, cfg)
 		if err != nil {
 			return nil, fmt.Errorf("connect: %w", err)
@@ -194,8 +202,10 @@ func Measure(ctx context.Context, suite Suite, env *Env, p *Progress) (*Result, 
 	} else if env.DB != nil {
 		b.result.Note("the nodes' processes are not this tool's to read: their processor time, bytes and fsyncs are not in the costs")
 	}
-	if err := b.warmUp(ctx, d.WarmUp); err != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("warm-up: %w", err)
+	if len(d.WarmUp) > 0 {
+		if err := b.warmUp(ctx, d.WarmUp); err != nil && ctx.Err() == nil {
+			return nil, fmt.Errorf("warm-up: %w", err)
+		}
 	}
 	b.rounds(ctx)
 	if env.Profiles != "" && ctx.Err() == nil {
@@ -299,7 +309,7 @@ func (b *bench) sayRound(round int) {
 
 // finish settles what is in the background and has the suite look at everything.
 func (b *bench) finish() {
-	b.progress.Line("looking at every row once more")
+	b.progress.Line("looking at everything once more")
 	for _, a := range b.plan.Arms {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		if err := b.subjects[a.ID].Close(ctx); err != nil {
@@ -327,6 +337,14 @@ func (r *Result) samples(arm string) []Sample {
 	}
 	slices.SortFunc(out, func(a, b Sample) int { return a.Round - b.Round })
 	return out
+}
+
+// warmed says how the warm-up went, if there was to be one.
+func (r *Result) warmed() []string {
+	if len(r.Design.WarmUp) == 0 {
+		return nil
+	}
+	return []string{r.Warmed.String()}
 }
 
 // Problem adds a reason not to quote the numbers.

@@ -148,7 +148,7 @@ var comparedColumns = []benchColumn{
 			case n.Arm.Open:
 				return none // it is what was offered
 			case n.Arm.Ceiling == "":
-				return benchCell{Text: "ceiling", Muted: true}
+				return benchCell{Text: ceiling, Muted: true}
 			}
 			return ratioCell(n.ToCeiling.Estimate)
 		}},
@@ -187,6 +187,9 @@ func benchColumns(counted bool) (out []benchColumn) {
 	return append(out, comparedColumns...)
 }
 
+// ceiling is said of an arm that is one. Where all are, nothing is compared.
+const ceiling = "ceiling"
+
 // benchTable is the table of arms with the columns that say something.
 func benchTable(ns []ArmNumbers) (heads []benchColumn, rows [][]benchCell) {
 	rows = make([][]benchCell, len(ns))
@@ -198,7 +201,7 @@ func benchTable(ns []ArmNumbers) (heads []benchColumn, rows [][]benchCell) {
 		cells, says := make([]benchCell, len(ns)), false
 		for i, n := range ns {
 			cells[i] = c.of(n)
-			says = says || !cells[i].empty()
+			says = says || !cells[i].empty() && cells[i].Text != ceiling
 		}
 		if !says {
 			continue
@@ -228,7 +231,7 @@ func costCell(n ArmNumbers, id string) benchCell {
 	}
 	c := benchCell{Text: RateText(q.Median), Below: []string{"[" + RateText(q.Low) + "–" + RateText(q.High) + "]"}}
 	if id == costLWTs && n.LWTs.N > 0 && n.AllLWTs != n.LWTs {
-		c.Below = append(c.Below, RateText(n.LWTs.Median)+" without the sink")
+		c.Beside = fmt.Sprintf("(%s without the sink)", RateText(n.LWTs.Median))
 	}
 	if e := q.ToCopied; e.N > 0 {
 		c.Below = append(c.Below, fmt.Sprintf("copy: ×%.2f", e.Median))

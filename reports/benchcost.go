@@ -47,6 +47,7 @@ const (
 	SpentRequests     = "requests"        // round trips to the store, LWTs among them
 	SpentNetBytes     = "net_bytes"       // that the nodes received and sent; those among them count at both ends
 	SpentDiskBytes    = "disk_bytes"      // that nodes wrote to storage
+	SpentPeakBytes    = "peak_bytes"      // the most memory that one process had at a time
 	SpentSyncs        = "syncs"           // fsync, fdatasync and msync calls of the nodes
 )
 
@@ -74,6 +75,7 @@ var BenchQuantities = []BenchQuantity{
 	{ID: "net_bytes_per_op", Head: "net bytes/op", About: "bytes that the nodes received and sent; those among them count at both ends", Times: 1, Gated: true, Of: []string{SpentNetBytes}},
 	{ID: "bytes_per_op", Head: "disk bytes/op", About: "bytes that nodes wrote to storage; they write them in bursts", Times: 1, Of: []string{SpentDiskBytes}},
 	{ID: "fsync_per_op", Head: "fsyncs/op", About: "fsync, fdatasync and msync calls of the nodes", Times: 1, Of: []string{SpentSyncs}},
+	{ID: "peak_bytes_per_op", Head: "peak bytes/op", About: "the most memory that one process had at a time, by the operations that it was for", Times: 1, Of: []string{SpentPeakBytes}},
 }
 
 // per is the quantity of one round; ok is false if nothing of it could be read.
@@ -128,4 +130,11 @@ func (n ArmNumbers) Cost(id string) CostNumbers {
 		return CostNumbers{}
 	}
 	return n.Costs[i]
+}
+
+// By compares the quantity with that of another arm, in the same rounds; N is 0 if one of them
+// was not read.
+func (c CostNumbers) By(other CostNumbers) stat.Estimate {
+	ratios, _ := stat.Ratios(c.rounds, other.rounds)
+	return stat.EstimateOf(ratios)
 }

@@ -93,8 +93,7 @@ func (b BenchResult) Numbers() ([]ArmNumbers, error) {
 		if n.Arm.Control != "" {
 			for k := range n.Costs {
 				c := &n.Costs[k]
-				ratios, _ := stat.Ratios(c.rounds, out[byID[n.Arm.Control]].Cost(c.ID).rounds)
-				c.ToCopied = stat.EstimateOf(ratios)
+				c.ToCopied = c.By(out[byID[n.Arm.Control]].Cost(c.ID))
 			}
 		}
 	}

@@ -123,6 +123,7 @@ func (b BenchResult) facts() []fact {
 // benchTableViews are the tables of arms: costs before rates.
 func benchTableViews(ns []ArmNumbers) (out []benchTableView) {
 	columns, rows := benchTable(ns)
+	compared := slices.ContainsFunc(ns, func(n ArmNumbers) bool { return n.Arm.Ceiling != "" })
 	for _, v := range []benchTableView{
 		{ID: groupCost, Head: "Cost of an operation", Caption: costCaption(ns)},
 		{ID: groupRate, Head: "Rate", Caption: "ops/s is the median over the rounds, with the least and the greatest. The ratio to the ceiling is an arm’s row " +
@@ -145,7 +146,7 @@ func benchTableViews(ns []ArmNumbers) (out []benchTableView) {
 			}
 			for i, n := range ns {
 				if len(v.Rows) <= i {
-					v.Rows = append(v.Rows, benchRow{Name: n.Arm.Scenario, Setting: n.setting(), About: n.Arm.About, Ceiling: n.Arm.Ceiling == ""})
+					v.Rows = append(v.Rows, benchRow{Name: n.Arm.Scenario, Setting: n.setting(), About: n.Arm.About, Ceiling: compared && n.Arm.Ceiling == ""})
 				}
 				v.Rows[i].Cells = append(v.Rows[i].Cells, rows[i][k])
 			}

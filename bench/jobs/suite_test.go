@@ -185,7 +185,7 @@ func written(t *testing.T, r *bench.Result) {
 	if err := bench.Print(&out, r, report); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"jobs, A/A copy", "JS/2, start to done", "with the sink", "PASS  LWTs a job at saturation, without a sink, 2 shards", "checked: "} {
+	for _, want := range []string{"jobs, A/A copy", "JS/2, start to done", "without the sink", "PASS  LWTs a job at saturation, without a sink, 2 shards", "checked: "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the summary lacks %q:\n%s", want, &out)
 		}

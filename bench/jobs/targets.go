@@ -8,7 +8,6 @@ import (
 	"fencepost/bench"
 	"fencepost/reports"
 	"fencepost/reports/measure"
-	"fencepost/reports/stat"
 )
 
 // What the scheduler is meant to reach.
@@ -35,15 +34,15 @@ func (s *Suite) targets(r *bench.Result) ([]bench.Target, error) {
 		case a.Threads == 1 && a.Kind == kindJobs:
 			for _, percent := range []float64{50, 95} {
 				latency := func(sample bench.Sample) float64 { return float64(sample.Latency.ValueAtQuantile(percent)) }
-				out = append(out, atMost(fmt.Sprintf("one job at a time, %s: p%g from enqueue to completed, by that of a bare LWT", of, percent), r.Ratio(a.ID, ceilingID(1), latency), mostUnits))
+				out = append(out, bench.AtMost(fmt.Sprintf("one job at a time, %s: p%g from enqueue to completed, by that of a bare LWT", of, percent), r.Ratio(a.ID, ceilingID(1), latency), mostUnits))
 			}
 		case a.Kind == kindJobs:
-			out = append(out, atMost("LWTs a job at saturation, without a sink, "+of, n.LWTs, mostLWTs))
+			out = append(out, bench.AtMost("LWTs a job at saturation, without a sink, "+of, n.LWTs, mostLWTs))
 		case a.Kind == kindEffects:
-			out = append(out, atMost("LWTs a job with one effect, all of them, "+of, n.AllLWTs, mostWithEffect))
+			out = append(out, bench.AtMost("LWTs a job with one effect, all of them, "+of, n.AllLWTs, mostWithEffect))
 		}
 		if a.Kind == kindJobs && a.Baseline != "" && a.Control == "" && a.Processes == 0 {
-			out = append(out, atLeast("jobs/s by those of a lock for every job, "+of, n.ToBaseline.Estimate, leastToRival))
+			out = append(out, bench.AtLeast("jobs/s by those of a lock for every job, "+of, n.ToBaseline.Estimate, leastToRival))
 		}
 	}
 	for _, l := range r.Steady {
@@ -54,21 +53,6 @@ func (s *Suite) targets(r *bench.Result) ([]bench.Target, error) {
 		out = append(out, more...)
 	}
 	return out, nil
-}
-
-func atMost(name string, e stat.Estimate, limit float64) bench.Target {
-	return bench.Target{Name: name, Want: fmt.Sprintf("at most %.2f", limit), Got: estimate(e), Met: e.N > 0 && e.High <= limit}
-}
-
-func atLeast(name string, e stat.Estimate, limit float64) bench.Target {
-	return bench.Target{Name: name, Want: fmt.Sprintf("at least %g", limit), Got: estimate(e), Met: e.N > 0 && e.Low >= limit}
-}
-
-func estimate(e stat.Estimate) string {
-	if e.N == 0 {
-		return "not measured"
-	}
-	return fmt.Sprintf("%.3f [%.3f, %.3f]", e.Median, e.Low, e.High)
 }
 
 func steadyTargets(l reports.BenchSteady) ([]bench.Target, error) {

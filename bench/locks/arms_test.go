@@ -38,7 +38,7 @@ func (w *world) bare() bench.Subject {
 }
 
 func (w *world) lock() bench.Subject {
-	s, err := newLocker(w.session, 6*time.Second, w.audit, rand.New(rand.NewPCG(1, 1)), clock.Go())
+	s, err := (&Cycles{w.audit}).Subject(Client{Rows: w.session, TTL: 6 * time.Second, Rand: rand.New(rand.NewPCG(1, 1)), Clock: clock.Go()})
 	if err != nil {
 		w.t.Fatal(err)
 	}

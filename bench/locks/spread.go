@@ -111,7 +111,7 @@ type auditLines struct {
 }
 
 // Export implements bench.Joint.
-func (s *Suite) Export() any { return auditLines{s.ceiling.audit.export(), s.grants.export()} }
+func (s *Suite) Export() any { return auditLines{s.ceiling.audit.export(), s.cycles.audit.export()} }
 
 func (a *audit) export() []keyLine {
 	a.mu.Lock()
@@ -133,9 +133,9 @@ func (s *Suite) Import(all []json.RawMessage) error {
 			return fmt.Errorf("the audit of process %d: %w", i+1, err)
 		}
 		s.ceiling.audit.add(i+1, lines.Bare)
-		s.grants.add(i+1, lines.Grants)
+		s.cycles.audit.add(i+1, lines.Grants)
 	}
-	s.grants.together()
+	s.cycles.audit.together()
 	return nil
 }
 

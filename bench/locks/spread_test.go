@@ -122,7 +122,7 @@ func spreadOut(t *testing.T, c Contention, sabotage func(process int, s *sim.Sto
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.env, s.ceiling, s.grants = &bench.Env{Locks: session}, NewCeiling(session, time.Second), newAudit()
+	s.env, s.ceiling, s.cycles = &bench.Env{Locks: session}, NewCeiling(session, time.Second), NewCycles()
 	r := &bench.Result{Suite: s, Design: s.Design()}
 	if err := s.Import(all); err != nil {
 		t.Fatal(err)

@@ -2,17 +2,13 @@ package locks
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
 	"fencepost/bench"
-	"fencepost/core/clock"
-	"fencepost/core/lock"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 )
@@ -66,104 +62,6 @@ func (s *plain) Traffic() bench.Traffic { return bench.Traffic{Plain: s.sent.Loa
 
 // Close implements bench.Subject.
 func (s *plain) Close(context.Context) error { return nil }
-
-// locker is L and LR: one lock client, as a process has one.
-type locker struct {
-	meter  *meter
-	sent   *atomic.Int64 // by the client's own account, see watcher
-	client *lock.Client
-	audit  *audit
-	ttl    time.Duration
-	renew  renewal // what is done with a lease before it is released; nil: nothing
-}
-
-// newLocker makes a lock client; a nil clock is the client's own.
-func newLocker(locks store.Locks, ttl time.Duration, a *audit, rng *rand.Rand, c clock.Clock) (*locker, error) {
-	m := &meter{Locks: locks}
-	w := &watcher{audit: a}
-	client, err := lock.New(m, lock.Options{TTL: ttl, Rand: rng, Observer: w, Clock: c})
-	if err != nil {
-		return nil, fmt.Errorf("lock client: %w", err)
-	}
-	return &locker{meter: m, sent: &w.sent, client: client, audit: a, ttl: ttl}, nil
-}
-
-// Window implements bench.Subject.
-func (s *locker) Window(ctx context.Context, w bench.Window) (bench.Sample, error) {
-	return measure(ctx, w, s)
-}
-
-func (s *locker) operate(ctx context.Context, th *bench.Thread, key string, over func() bool) bench.End {
-	if over() {
-		return bench.End{GaveUp: true}
-	}
-	lease, err := s.client.Acquire(ctx, lock.Request{Resource: key, Holder: holder(th), TTL: s.ttl, Timeout: bench.DrainTimeout})
-	if err != nil {
-		return lockEnd(err)
-	}
-	k := s.audit.key(key)
-	k.enter(lease)
-	if s.renew != nil {
-		err = s.renew(ctx, lease)
-	}
-	k.leave(lease)
-	return lockEnd(errors.Join(err, lease.Release(ctx)))
-}
-
-// lockEnd classifies the client's errors: what it says it did not do is a
-// failure, what it left unsettled is unknown.
-func lockEnd(err error) bench.End {
-	var ae *lock.AcquireError
-	if errors.As(err, &ae) && !ae.Unsettled {
-		return bench.End{Outcome: store.Fail, Err: err}
-	}
-	return bench.EndOf(err)
-}
-
-// Traffic implements bench.Operator.
-func (s *locker) Traffic() bench.Traffic {
-	t := s.meter.Traffic()
-	t.LWTs = s.sent.Load()
-	return t
-}
-
-// Close implements bench.Subject.
-func (s *locker) Close(ctx context.Context) error {
-	err := s.client.Close(ctx)
-	if sent, passed := s.sent.Load(), s.meter.Traffic().LWTs; err == nil && sent != passed {
-		err = fmt.Errorf("the lock client reported %d conditional requests and the store saw %d: do not trust its count", sent, passed)
-	}
-	return err
-}
-
-// watcher counts sends as the lock client reports them.
-type watcher struct {
-	sent  atomic.Int64
-	audit *audit
-}
-
-func (w *watcher) Begin(op lock.Op) lock.Span { return &span{w: w, op: op} }
-
-func (w *watcher) LeaseLost(string, string, int64, error) {}
-
-type span struct {
-	w  *watcher
-	op lock.Op
-}
-
-func (s *span) Sending(int) { s.w.sent.Add(1) }
-
-func (s *span) End(r lock.Result) {
-	if s.op.Kind != lock.Acquire {
-		return
-	}
-	switch r.Outcome {
-	case store.OK:
-		s.w.audit.key(s.op.Resource).changed()
-	case store.Unknown:
-		s.w.audit.key(s.op.Resource).doubt()
-	}
-}
 
 // requestTimeout bounds one request of the bare arms; it is the session's own
 // limit, which a context with a deadline of its own would replace.

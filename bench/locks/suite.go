@@ -38,7 +38,8 @@ type Config struct {
 	Variant Variant // what is planted; default nothing
 }
 
-func (c Config) withDefaults() (Config, error) {
+// WithDefaults fills in what is not said, and refuses what cannot be measured.
+func (c Config) WithDefaults() (Config, error) {
 	if len(c.Threads) == 0 {
 		c.Threads = DefaultThreads
 	}
@@ -81,14 +82,14 @@ type Suite struct {
 	plan    *bench.Plan
 	env     *bench.Env
 	ceiling *Ceiling
-	grants  *audit
+	cycles  *Cycles
 }
 
 var _ bench.Joint = (*Suite)(nil)
 
 // New lays out the arms. Those with the same number of threads are a group.
 func New(c Config) (*Suite, error) {
-	c, err := c.withDefaults()
+	c, err := c.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -202,9 +203,9 @@ func (s *Suite) warmUp() []bench.Arm {
 
 // Open implements bench.Suite.
 func (s *Suite) Open(ctx context.Context, env *bench.Env) error {
-	s.env, s.ceiling, s.grants = env, NewCeiling(env.Locks, s.TTLs[0]), newAudit()
+	s.env, s.ceiling, s.cycles = env, NewCeiling(env.Locks, s.TTLs[0]), NewCycles()
 	if env.Process > 0 {
-		s.grants.now = cmp.Or(env.Clock, clock.System()).Now
+		s.cycles.audit.now = cmp.Or(env.Clock, clock.System()).Now
 		return nil // it writes nothing plainly
 	}
 	if env.DB == nil {
@@ -224,24 +225,26 @@ func (s *Suite) Subject(a bench.Arm, stream uint64) (bench.Subject, error) {
 	case "write":
 		return &plain{db: s.env.DB, ttl: s.TTLs[0]}, nil
 	}
-	l, err := newLocker(s.env.Locks, a.TTL, s.grants, s.env.Rand(stream), s.env.Clock)
-	if err != nil {
-		return nil, err
-	}
+	c := Client{Rows: s.env.Locks, TTL: a.TTL, Rand: s.env.Rand(stream), Clock: s.env.Clock}
 	if a.Kind == "renew" {
-		l.renew = s.Variant.renewal()
+		c.renew = s.Variant.renewal()
 	}
-	return l, nil
+	return s.cycles.Subject(c)
 }
 
 // Finish implements bench.Suite: it looks at every row.
 func (s *Suite) Finish(ctx context.Context, r *bench.Result) error {
-	violations, bare, err := s.ceiling.Verify(ctx)
-	err = errors.Join(err, s.grants.verifyRows(ctx, s.env.Locks, func(v *store.Version) int64 { return v.Fence }))
-	r.Violations = append(r.Violations, append(s.grants.found(), violations...)...)
-	if len(r.Violations) == 0 && err == nil {
-		rows, grants := s.grants.counts()
-		r.Note("checked: %d grants of %d locks, every token above the one before it, no two valid leases at once, no grant lost; %s", grants, rows, bare)
+	return Verify(ctx, r, s.env.Locks, s.cycles, s.ceiling)
+}
+
+// Verify looks at every row of cycles and ceiling, and tells r what came of it.
+func Verify(ctx context.Context, r *bench.Result, rows store.Locks, cycles *Cycles, ceiling *Ceiling) error {
+	lost, grants, err := cycles.Verify(ctx, rows)
+	violations, bare, bareErr := ceiling.Verify(ctx)
+	err = errors.Join(err, bareErr)
+	r.Violations = append(r.Violations, append(lost, violations...)...)
+	if len(lost)+len(violations) == 0 && err == nil {
+		r.Note("checked: %s; %s", grants, bare)
 	}
 	return err
 }
@@ -266,7 +269,7 @@ func (s *Suite) Round(samples []bench.Sample) string {
 		}
 	}
 	text := fmt.Sprintf("with %d threads: bare LWT %.0f updates/s, lock %.0f cycles/s%s; all arms: %d failed, %d unknown", threads, stat.Median(bare), stat.Median(lock), spread, fail, unknown)
-	if found := s.grants.found(); len(found) > 0 {
+	if found := s.cycles.Found(); len(found) > 0 {
 		text += "; ! " + found[0]
 	}
 	return text

@@ -33,7 +33,7 @@ func simulated(t *testing.T, name string, seed uint64) (reports.BenchResult, []s
 		t.Fatal(err)
 	}
 	w := newWorld(t, sim.Faults{})
-	s.env, s.ceiling, s.grants = &bench.Env{Locks: w.session, Clock: clock.Go(), Seed: seed}, NewCeiling(w.session, 6*time.Second), w.audit
+	s.env, s.ceiling, s.cycles = &bench.Env{Locks: w.session, Clock: clock.Go(), Seed: seed}, NewCeiling(w.session, 6*time.Second), &Cycles{w.audit}
 	r := &bench.Result{Suite: s, Design: s.Design()}
 	var found []string
 	for i, a := range s.plan.Arms {

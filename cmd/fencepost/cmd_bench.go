@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,8 +16,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"fencepost/bench"
+	"fencepost/bench/checkers"
 	"fencepost/bench/jobs"
 	"fencepost/bench/locks"
+	"fencepost/bench/recorder"
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/record/progress"
@@ -36,7 +39,7 @@ type benchFlags struct {
 	seed    uint64
 	out     string
 	profile bool
-	// of locks
+	// of locks and the recorder
 	system     string
 	contention string
 	threads    []int
@@ -49,6 +52,10 @@ type benchFlags struct {
 	inFlight   int
 	steady     time.Duration
 	rate       float64
+	// of the checker
+	ops []int
+	// makeHistory makes a process that makes a history for the checker.
+	makeHistory bool
 	// given are the flags that are not as they are by default, to repeat the benchmark by;
 	// external those that lead to the same external cluster again.
 	given, external string
@@ -58,7 +65,7 @@ func newBenchCmd() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure locks or jobs beside the bare driver, in interleaved rounds of one run",
+		Short: "Measure locks, jobs, or the harness itself, in interleaved rounds of one run",
 		Long: `Measures the --subject beside bare conditional updates (the ceiling) on a warm
 cluster. All arms run in every round, in random order, so that they can be compared on a
 machine whose speed changes; a copy of one arm shows how large the noise is. What an
@@ -72,6 +79,10 @@ job, one job at a time, a scheduler that takes a lock for every job, and several
 with a scheduler each that share the shards (--schedulers). --steady adds a load at
 --rate and one at saturation, of that duration each, and measures how late and how
 steadily their jobs are done; with --rounds=0 nothing else runs.
+recorder: what a run's recorder and its proxies cost locks: the same lock cycles as they are,
+recorded, through proxies, and both.
+checker: how long fencepost check takes for histories of several sizes (--ops), and how much
+memory. It needs no cluster.
 
 Exit code: 0; 1 if what is measured broke a promise; 3 if the numbers are not to be quoted
 (the control costs 10 % more or less than its original may, or an arm did nothing); 64 bad
@@ -84,6 +95,9 @@ targets are printed and do not change the exit code.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.makeHistory {
+				checkers.Main() // exits
+			}
 			if !cmd.Flags().Changed("seed") {
 				f.seed = rand.Uint64N(1_000_000)
 			}
@@ -101,7 +115,7 @@ targets are printed and do not change the exit code.`,
 
 func (f *benchFlags) flags(fl *pflag.FlagSet) {
 	jsonOutput(fl)
-	fl.StringVar(&f.subject, "subject", subjectLocks, "locks or jobs")
+	fl.StringVar(&f.subject, "subject", subjectLocks, strings.Join(subjectNames(), ", "))
 	fl.StringVar(&f.cluster, "cluster", "auto", clusterUsage+externalUsage)
 	dockerFlags(fl)
 	addExternalFlags(fl)
@@ -112,8 +126,8 @@ func (f *benchFlags) flags(fl *pflag.FlagSet) {
 	fl.StringVar(&f.out, "out", "runs", "directory for the results' directories")
 	fl.BoolVar(&f.profile, "profile", false, "have each arm work once more, and write where the processor time of this process goes and what the nodes did meanwhile")
 	fl.StringVar(&f.system, "system", locks.Core, "locks: "+strings.Join(locks.Systems(), ", ")+"; broken/NAME has a planted slow-down")
-	fl.StringVar(&f.contention, "contention", string(locks.Medium), "locks: low (a key a thread), medium (10 keys), high (one key), or several with commas")
-	fl.IntSliceVar(&f.threads, "threads", locks.DefaultThreads, "locks: numbers of concurrent clients")
+	fl.StringVar(&f.contention, "contention", string(locks.Medium), "locks, recorder: low (a key a thread), medium (10 keys), high (one key), or several with commas")
+	fl.IntSliceVar(&f.threads, "threads", locks.DefaultThreads, "locks, recorder: numbers of concurrent clients")
 	fl.DurationSliceVar(&f.ttls, "ttl", locks.DefaultTTLs, "locks: lease times; the control copies the first")
 	fl.StringVar(&f.processes, "processes", locks.DefaultSpreads, "locks: numbers of processes and of threads in each, over which arms with the first lease time are spread; empty: none")
 	fl.IntSliceVar(&f.shards, "shards", jobs.DefaultShards, "jobs: numbers of shards; the control, the single job and the loads over time have as many as the first")
@@ -121,26 +135,75 @@ func (f *benchFlags) flags(fl *pflag.FlagSet) {
 	fl.IntVar(&f.inFlight, "in-flight", jobs.DefaultInFlight, "jobs: how many are enqueued and not completed at a time, for each shard")
 	fl.DurationVar(&f.steady, "steady", 0, "jobs: duration of each load over time (default: none)")
 	fl.Float64Var(&f.rate, "rate", jobs.DefaultRate, "jobs: jobs per second of the first load over time")
+	fl.IntSliceVar(&f.ops, "ops", checkers.DefaultSizes, "checker: numbers of operations, about, of the histories that are checked")
+	hidden(fl, &f.makeHistory, strings.TrimPrefix(checkers.MakeArgs[1], "--"))
 }
 
-// subjects of a benchmark, with the flags that are theirs alone.
+// subjects of a benchmark.
 const (
-	subjectLocks = "locks"
-	subjectJobs  = "jobs"
+	subjectLocks    = "locks"
+	subjectJobs     = "jobs"
+	subjectRecorder = "recorder"
+	subjectChecker  = "checker"
 )
 
-var subjectFlags = map[string][]string{
-	subjectLocks: {"system", "contention", "threads", "ttl", "processes"},
-	subjectJobs:  {"shards", "schedulers", "in-flight", "steady", "rate"},
+// benchSubject is something to measure.
+type benchSubject struct {
+	name string
+	// flags are those that mean something to it and not to all others.
+	flags []string
+	// suites checks everything before anything starts.
+	suites func(benchFlags) ([]benchSuite, error)
+	// alone: it needs no cluster, and its arms no time.
+	alone bool
 }
 
-// belong refuses flags of another subject: they would change nothing.
+func benchSubjects() []benchSubject {
+	return []benchSubject{
+		{name: subjectLocks, flags: []string{"system", "contention", "threads", "ttl", "processes"}, suites: benchFlags.lockSuites},
+		{name: subjectJobs, flags: []string{"shards", "schedulers", "in-flight", "steady", "rate"}, suites: benchFlags.jobSuites},
+		{name: subjectRecorder, flags: []string{"contention", "threads"}, suites: benchFlags.recorderSuites},
+		{name: subjectChecker, flags: []string{"ops"}, suites: benchFlags.checkerSuites, alone: true},
+	}
+}
+
+func subjectNames() (names []string) {
+	for _, s := range benchSubjects() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// of finds the subject.
+func (f *benchFlags) of() (benchSubject, error) {
+	for _, s := range benchSubjects() {
+		if s.name == f.subject {
+			return s, nil
+		}
+	}
+	return benchSubject{}, usageError(choice.Unknown("subject", f.subject, subjectNames()...))
+}
+
+// belong refuses flags of other subjects: they would change nothing.
 func (f *benchFlags) belong(fl *pflag.FlagSet) error {
-	for subject, names := range subjectFlags {
-		for _, name := range names {
-			if subject != f.subject && fl.Changed(name) {
-				return usageError(fmt.Errorf("--%s is a flag of --subject=%s", name, subject))
+	subject, err := f.of()
+	if err != nil {
+		return err
+	}
+	owners := map[string][]string{}
+	for _, s := range benchSubjects() {
+		for _, name := range s.flags {
+			owners[name] = append(owners[name], s.name)
+		}
+		for _, name := range []string{"cluster", "image", "arm"} {
+			if !s.alone {
+				owners[name] = append(owners[name], s.name)
 			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(owners)) {
+		if fl.Changed(name) && !slices.Contains(owners[name], subject.name) {
+			return usageError(fmt.Errorf("--%s is a flag of --subject=%s", name, strings.Join(owners[name], ", --subject=")))
 		}
 	}
 	f.counted, f.chosen = fl.Changed("rounds"), fl.Changed("schedulers")
@@ -150,7 +213,7 @@ func (f *benchFlags) belong(fl *pflag.FlagSet) error {
 	if f.budget <= 0 {
 		return usageError(fmt.Errorf("--budget=%s: use more than 0", f.budget))
 	}
-	for _, name := range slices.Concat(subjectFlags[f.subject], []string{"rounds", "budget", "arm"}) {
+	for _, name := range slices.Concat(subject.flags, []string{"rounds", "budget", "arm"}) {
 		// The contention is said with each suite, as each has one of those that were given.
 		if x := fl.Lookup(name); name != "contention" && x.Changed {
 			f.given += fmt.Sprintf(" --%s=%s", name, strings.Trim(x.Value.String(), "[]"))
@@ -163,22 +226,17 @@ func (f *benchFlags) belong(fl *pflag.FlagSet) error {
 type benchSuite struct {
 	bench.Suite
 	command string
-	// config is what the suite was made from: another process makes it again.
+	// config is what a suite with arms in several processes was made from: they make it again.
 	config suiteConfig
 }
 
-// suites checks everything before anything starts.
+// suites are those of the subject.
 func (f benchFlags) suites() ([]benchSuite, error) {
-	var out []benchSuite
-	var err error
-	switch f.subject {
-	case subjectLocks:
-		out, err = f.lockSuites()
-	case subjectJobs:
-		out, err = f.jobSuites()
-	default:
-		err = choice.Unknown("subject", f.subject, subjectLocks, subjectJobs)
+	subject, err := f.of()
+	if err != nil {
+		return nil, err
 	}
+	out, err := subject.suites(f)
 	if err != nil {
 		return nil, usageError(err)
 	}
@@ -242,6 +300,40 @@ func (f benchFlags) jobSuites() ([]benchSuite, error) {
 	return []benchSuite{{s, f.command("subject", subjectJobs), made}}, nil
 }
 
+func (f benchFlags) recorderSuites() ([]benchSuite, error) {
+	levels, err := locks.ParseContentions(f.contention)
+	if err != nil {
+		return nil, err
+	}
+	if f.counted && f.rounds == 0 {
+		return nil, errors.New("no rounds: there is nothing else to measure of the recorder")
+	}
+	var out []benchSuite
+	for _, c := range levels {
+		s, err := recorder.New(recorder.Config{Config: f.config(), Contention: c, Threads: f.threads})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, benchSuite{Suite: s, command: f.command("subject", subjectRecorder+" --contention="+string(c))})
+	}
+	return out, nil
+}
+
+func (f benchFlags) checkerSuites() ([]benchSuite, error) {
+	if f.counted && f.rounds == 0 {
+		return nil, errors.New("no rounds: there is nothing else to measure of the checker")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	s, err := checkers.New(checkers.Config{Config: f.config(), Sizes: f.ops, Exe: exe})
+	if err != nil {
+		return nil, err
+	}
+	return []benchSuite{{Suite: s, command: f.command("subject", subjectChecker)}}, nil
+}
+
 // command repeats a suite.
 func (f benchFlags) command(name, value string) string {
 	return fmt.Sprintf("bin/fencepost bench --%s=%s --seed=%d", name, value, f.seed) + f.given
@@ -255,12 +347,22 @@ func runBench(cmd *cobra.Command, f benchFlags) error {
 		return err
 	}
 	f.out = within(ctx, f.out)
+	subject, err := f.of()
+	if err != nil {
+		return err
+	}
+	if subject.alone {
+		if err := noExternalFlags(cmd, subject.name); err != nil {
+			return err
+		}
+		return f.runAll(ctx, suites, nil, "none", out)
+	}
 	return onCluster(cmd, f.cluster, "", cluster.Plain(), f.seed, func(c cluster.Cluster, backend string) error {
 		return f.runAll(ctx, suites, c, backend, out)
 	})
 }
 
-// runAll measures one suite after the other; the worst result decides the exit code.
+// runAll measures one suite after the other, on c unless it is nil; the worst result decides the exit code.
 func (f benchFlags) runAll(ctx context.Context, suites []benchSuite, c cluster.Cluster, backend string, out *output) error {
 	worst := bench.ExitOK
 	for _, s := range suites {
@@ -281,20 +383,18 @@ func (f benchFlags) runAll(ctx context.Context, suites []benchSuite, c cluster.C
 
 // runOne measures a suite and writes the report.
 func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster, backend string, out *output) (code int, err error) {
-	var pids []int
-	for _, n := range c.Nodes() {
-		if n.PID() != 0 {
-			pids = append(pids, n.PID())
-		}
-	}
 	machine := rundir.Machine()
 	d, rounds := s.Design(), ""
 	p := d.Plan
 	switch {
 	case len(p.Arms) > 0 && p.Budget > 0:
-		rounds = fmt.Sprintf("%d arms in rounds of %s each, ", len(p.Arms), p.Window)
+		rounds = fmt.Sprintf("%d arms in rounds of %s each, ", len(p.Arms), d.EachTurn())
 	case len(p.Arms) > 0:
-		rounds = fmt.Sprintf("%d arms in %d rounds of %s each, ", len(p.Arms), p.Rounds, p.Window)
+		rounds = fmt.Sprintf("%d arms in %d rounds of %s each, ", len(p.Arms), p.Rounds, d.EachTurn())
+	}
+	warmUp := ""
+	if len(d.WarmUp) > 0 {
+		warmUp = fmt.Sprintf(", after a warm-up of up to %s", bench.WarmUpLimit)
 	}
 	about := "about"
 	if p.Budget > 0 {
@@ -304,23 +404,15 @@ func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster,
 	if err != nil {
 		return 0, err
 	}
-	launch, err := launchOf(s, c, dir)
-	if err != nil {
-		return 0, err
-	}
 	log := progress.New(out.show)
 	defer func() { err = errors.Join(ended(log, err), log.Close()) }()
 	if err := log.Begin(filepath.Join(dir, rundir.ProgressFile), progress.Run{
 		Name: filepath.Base(dir), Bench: d.Name, Seed: p.Seed, Backend: backend, Dir: dir, Command: s.command,
-		About: fmt.Sprintf("%s: %sseed %d; %s %s, after a warm-up of up to %s", d.Setting, rounds, p.Seed, about, d.Estimate.Round(10*time.Second), bench.WarmUpLimit),
+		About: fmt.Sprintf("%s: %sseed %d; %s %s%s", d.Setting, rounds, p.Seed, about, d.Estimate.Round(10*time.Second), warmUp),
 	}); err != nil {
 		return 0, err
 	}
-	opt := bench.Options{Suite: s.Suite, Access: cluster.AccessTo(c), PIDs: pids, Launch: launch, Progress: log}
-	if f.profile {
-		opt.Profiles = filepath.Join(dir, bench.ProfileDir)
-	}
-	res, err := bench.Run(ctx, opt)
+	res, err := f.measure(ctx, s, c, dir, log)
 	if res == nil {
 		return 0, err
 	}
@@ -343,6 +435,28 @@ func (f benchFlags) runOne(ctx context.Context, s benchSuite, c cluster.Cluster,
 		fmt.Fprintf(out, "report: %s\nrepeat: %s\n", page, report.Command)
 	}
 	return res.ExitCode(), problem
+}
+
+// measure measures a suite on a cluster, or alone if it is nil.
+func (f benchFlags) measure(ctx context.Context, s benchSuite, c cluster.Cluster, dir string, log *progress.Log) (*bench.Result, error) {
+	if c == nil {
+		return bench.Measure(ctx, s.Suite, &bench.Env{Seed: s.Design().Plan.Seed, Dir: dir}, bench.NewProgress(log))
+	}
+	launch, err := launchOf(s, c, dir)
+	if err != nil {
+		return nil, err
+	}
+	o := bench.Options{Suite: s.Suite, Access: cluster.AccessTo(c), Launch: launch, Dir: dir, Progress: log}
+	if f.profile {
+		o.Profiles = filepath.Join(dir, bench.ProfileDir)
+	}
+	for _, n := range c.Nodes() {
+		o.Addrs = append(o.Addrs, bench.NodeAddr{Name: n.Name(), IP: n.IP(), Addr: cluster.AddrOf(c, n)})
+		if n.PID() != 0 {
+			o.PIDs = append(o.PIDs, n.PID())
+		}
+	}
+	return bench.Run(ctx, o)
 }
 
 // benchVerdict is the verdict that a benchmark's exit code stands for.

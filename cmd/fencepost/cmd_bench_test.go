@@ -51,6 +51,21 @@ func TestBenchUsage(t *testing.T) {
 		{"--subject=jobs", "--schedulers=5", "--shards=4"},
 		{"--subject=jobs", "--schedulers=1,2,4", "--shards=2"},
 		{"--shards=4"},
+		{"--ops=10000"},
+		{"--subject=recorder", "--contention=extreme"},
+		{"--subject=recorder", "--ttl=6s"},
+		{"--subject=recorder", "--shards=4"},
+		{"--subject=recorder", "--threads=0"},
+		{"--subject=recorder", "--rounds=0"},
+		{"--subject=checker", "--ops=10"},
+		{"--subject=checker", "--ops=10000,10000"},
+		{"--subject=checker", "--ops=x"},
+		{"--subject=checker", "--threads=8"},
+		{"--subject=checker", "--contention=low"},
+		{"--subject=checker", "--arm=1s"},
+		{"--subject=checker", "--cluster=local"},
+		{"--subject=checker", "--rounds=3"},
+		{"--subject=checker", "--rounds=0"},
 	} {
 		root := &cobra.Command{SilenceUsage: true, SilenceErrors: true}
 		root.SetFlagErrorFunc(newRootCmd().FlagErrorFunc())
@@ -88,6 +103,8 @@ func TestBenchCommandRepeats(t *testing.T) {
 		"bin/fencepost bench --contention=low --seed=2 --system=broken/renews-twice",
 		"bin/fencepost bench --subject=jobs --seed=7",
 		"bin/fencepost bench --subject=jobs --seed=8 --shards=2 --in-flight=50 --steady=5m0s --rate=500 --rounds=6 --arm=1s",
+		"bin/fencepost bench --subject=recorder --contention=low --seed=4 --threads=1,4 --arm=1s",
+		"bin/fencepost bench --subject=checker --seed=5 --ops=10000,20000 --rounds=6",
 		"bin/fencepost bench --subject=jobs --seed=9 --steady=1m0s --rounds=0",
 	} {
 		suites, err := benchFlagsOf(t, line).suites()

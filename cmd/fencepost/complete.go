@@ -31,7 +31,7 @@ var completedFlags = map[string]words{
 	"mutant":     severalOf(oneOf(variantNames(system.Directed())...)),
 	"sink":       oneOf(sinks.Names()...),
 	"workload":   workloadWords,
-	"subject":    oneOf(subjectLocks, subjectJobs),
+	"subject":    oneOf(subjectNames()...),
 }
 
 // completedOf are flags whose values are others for one command: by its name and theirs.

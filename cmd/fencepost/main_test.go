@@ -46,7 +46,7 @@ func TestCompletion(t *testing.T) {
 		{"evidence --set ", []string{"locks", "smoke"}, ""},
 		{"soak --scenarios=steady,part", []string{"steady,partition"}, ""},
 		{"power --mutant sink", []string{"sink-no-token-check"}, ""},
-		{"bench --subject=", []string{"locks", "jobs"}, ""},
+		{"bench --subject=", []string{"locks", "jobs", "recorder", "checker"}, ""},
 		{"bench --system=", []string{"core", "broken/renews-twice"}, "lock-per-job"},
 		{"chaos --system=broken/re", []string{"broken/renew-throttled"}, "broken/renews-twice"},
 		{"chaos steady --paxos=", []string{"v2"}, ""},

@@ -197,6 +197,9 @@ func startLocal(ctx context.Context, paxos string, layout cluster.Layout, progre
 // versions go into run.json.
 func versions(c cluster.Cluster) map[string]string {
 	v := built()
+	if c == nil {
+		return v
+	}
 	for k, s := range c.Info() {
 		v[k] = s
 	}

@@ -160,23 +160,13 @@ var errSealed = errors.New("the links to nodes carry TLS")
 // readStatements makes the tap on all links to nodes. A shape is recorded before the node
 // is asked.
 func (r *runner) readStatements() {
-	r.cql = cqltap.New(cqltap.Options{
-		Writes: r.opt.System.Design() == system.Exec, // see noteHits
-		Place:  func(l *link.Link) string { return cluster.DatacenterOf(r.opt.Cluster, l.To()) },
-		Shape: func(from string, s cqltap.Shape) {
-			r.note(history.Event{Op: history.NoteStatement, Key: from, Details: &history.Details{Statement: &history.Statement{
-				CQL: s.CQL, Consistency: s.Consistency, SerialConsistency: s.SerialConsistency, Datacenter: s.Place,
-			}}})
-		},
-		Serial: func(from string, s cqltap.SerialRead) {
-			r.note(history.Event{Op: history.NoteSerial, Key: from, Details: &history.Details{SerialRead: &history.SerialRead{
-				Table: s.Table, Row: s.Row,
-			}}})
-		},
-		Unread: func(l *link.Link, reason error) {
-			r.witness(history.WitnessStatements, fmt.Errorf("%s: %w", l.Name(), reason))
-		},
-	})
+	o := cqltap.Notes(r.note)
+	o.Writes = r.opt.System.Design() == system.Exec // see noteHits
+	o.Place = func(l *link.Link) string { return cluster.DatacenterOf(r.opt.Cluster, l.To()) }
+	o.Unread = func(l *link.Link, reason error) {
+		r.witness(history.WitnessStatements, fmt.Errorf("%s: %w", l.Name(), reason))
+	}
+	r.cql = cqltap.New(o)
 	if r.base.TLS != nil {
 		r.witness(history.WitnessStatements, errSealed)
 		return

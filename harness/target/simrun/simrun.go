@@ -3,7 +3,8 @@
 // recorder of real runs. One worker is away for a while, and requests are lost and late.
 //
 // So the checker's tests have legal histories whose author is the system itself, and wrong
-// ones from each mistake that can be planted in it (package mistake).
+// ones from each mistake that can be planted in it (package mistake). Benchmarks of the checker
+// have large ones (bench/checkers).
 package simrun
 
 import (
@@ -32,6 +33,8 @@ import (
 
 // Config is one run. The seed decides how it goes.
 type Config struct {
+	// Dir is where its files are left; "": nowhere.
+	Dir                     string
 	Seed                    uint64
 	Workers, Clients, Locks int
 	TTL                     time.Duration
@@ -114,7 +117,7 @@ type run struct {
 // Make makes a run and returns what it recorded.
 func Make(t *testing.T, c Config) *history.History {
 	t.Helper()
-	r := &run{Config: c, t: t, dir: t.TempDir(), store: sim.New(), sink: sinktest.NewMemory(), from: history.Now() + int64(time.Hour)}
+	r := &run{Config: c, t: t, dir: cmp.Or(c.Dir, t.TempDir()), store: sim.New(), sink: sinktest.NewMemory(), from: history.Now() + int64(time.Hour)}
 	synctest.Test(t, func(t *testing.T) {
 		r.t, r.begun = t, time.Now()
 		r.do()

@@ -29,7 +29,7 @@ func (p *process) newLockers(ctx context.Context, rows store.Locks) (*lockers, e
 	if hooks.Locks != nil {
 		rows = hooks.Locks(cfg, p.lockDB, rows)
 	}
-	obs := lock.Observer(&lockObserver{ctx: ctx, rec: p.rec, gate: p.gate, lost: func() { p.counts.lost.Add(1) }, points: sentPoints, answered: answeredPoints})
+	obs := ObserveLocks(ctx, p.rec, p.gate, func() { p.counts.lost.Add(1) })
 	if hooks.Observer != nil {
 		obs = hooks.Observer(cfg, obs)
 	}

@@ -142,19 +142,11 @@ func (a ask) limit() time.Duration {
 func (c *client) acquire(ctx context.Context, name string) Lease {
 	a := c.ask(name)
 	locker, session := c.lockers.current()
-	e := history.Event{Proc: c.proc, ID: c.rec.NewID(), Type: history.Invoke, Op: history.OpLock, Key: name}
-	inv := e
-	inv.Details = &history.Details{TTLMS: a.TTL.Milliseconds(), LimitMS: a.limit().Milliseconds(), Try: a.try, Session: session}
-	c.rec.Record(inv)
-	lease, err := c.send(ctx, locker, a)
+	d := history.Details{TTLMS: a.TTL.Milliseconds(), LimitMS: a.limit().Milliseconds(), Try: a.try, Session: session}
+	lease, err := RecordLock(c.rec, c.proc, name, d, func() (Lease, error) { return c.send(ctx, locker, a) })
 	if err != nil {
-		// Nothing was handed out: what the client left behind it settles itself.
-		e.Type, e.Error, e.Result = history.Fail, err.Error(), refusal(err)
-		c.rec.Record(e)
 		return nil
 	}
-	e.Type, e.Token = history.OK, lease.Token()
-	c.rec.Record(e)
 	c.grants++
 	return lease
 }

@@ -87,6 +87,12 @@ var answeredPoints = map[lock.OpKind]control.Point{
 	lock.Release: control.ReleaseAnswered,
 }
 
+// ObserveLocks records what a worker's lock client does to rows, and stops its clients at the
+// gate's points. lost is called when a lease has ended without a release.
+func ObserveLocks(ctx context.Context, rec Recorder, gate *control.Gate, lost func()) lock.Observer {
+	return &lockObserver{ctx: ctx, rec: rec, gate: gate, lost: lost, points: sentPoints, answered: answeredPoints}
+}
+
 // Begin records the invocation; the request is sent after it returns.
 func (o *lockObserver) Begin(op lock.Op) lock.Span {
 	s := &lockSpan{o: o, op: op}
@@ -134,6 +140,23 @@ func (s *lockSpan) End(r lock.Result) {
 		e.Row = Version(r.Row)
 	}
 	s.o.rec.Record(e)
+}
+
+// RecordLock records a client's whole call for a lock, as it was asked for (d), and how that ended.
+func RecordLock[L interface{ Token() int64 }](rec Recorder, proc, name string, d history.Details, call func() (L, error)) (L, error) {
+	e := history.Event{Proc: proc, ID: rec.NewID(), Type: history.Invoke, Op: history.OpLock, Key: name}
+	inv := e
+	inv.Details = &d
+	rec.Record(inv)
+	lease, err := call()
+	if err != nil {
+		// Nothing was handed out: what the client left behind it settles itself.
+		e.Type, e.Error, e.Result = history.Fail, err.Error(), refusal(err)
+	} else {
+		e.Type, e.Token = history.OK, lease.Token()
+	}
+	rec.Record(e)
+	return lease, err
 }
 
 func errText(err error) string {

@@ -243,20 +243,26 @@ func open(ctx context.Context, cfg Config, links map[string]string, rec Recorder
 func (c Config) Session(links map[string]string, rec Recorder) (cassandra.Config, error) {
 	s := cassandra.Config{
 		ContactPoints: slices.Collect(maps.Keys(links)), Port: c.CQLPort, Keyspace: c.Keyspace,
-		Dial: func(ctx context.Context, ip string) (net.Conn, error) {
-			addr, ok := links[ip]
-			if !ok {
-				return nil, fmt.Errorf("no link to node %s", ip)
-			}
-			var d net.Dialer
-			return d.DialContext(ctx, "tcp", addr)
-		},
+		Dial:        DialThrough(links),
 		OnStatement: func(s cassandra.StatementInfo) { NoteStatement(rec, c.Life, s) },
 	}
 	if c.Login == nil {
 		return s, nil
 	}
 	return s, c.Login.Apply(&s)
+}
+
+// DialThrough opens connections to nodes through links, by the node's IP: to no other node, and
+// by no other way.
+func DialThrough(links map[string]string) func(ctx context.Context, ip string) (net.Conn, error) {
+	return func(ctx context.Context, ip string) (net.Conn, error) {
+		addr, ok := links[ip]
+		if !ok {
+			return nil, fmt.Errorf("no link to node %s", ip)
+		}
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", addr)
+	}
 }
 
 // NoteStatement records a shape of statements that a process sends.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"fencepost/harness/env/link"
+	"fencepost/harness/record/history"
 )
 
 // Shape is a statement as it was sent, without its values.
@@ -47,6 +48,23 @@ type Options struct {
 	Unread func(l *link.Link, reason error)
 	// Writes keeps what every write carried, for FirstWrite: 100 bytes a write.
 	Writes bool
+}
+
+// Notes are options that note shapes and reads as the record of a run has them. note fills in
+// whose they are.
+func Notes(note func(history.Event)) Options {
+	return Options{
+		Shape: func(from string, s Shape) {
+			note(history.Event{Op: history.NoteStatement, Key: from, Details: &history.Details{Statement: &history.Statement{
+				CQL: s.CQL, Consistency: s.Consistency, SerialConsistency: s.SerialConsistency, Datacenter: s.Place,
+			}}})
+		},
+		Serial: func(from string, r SerialRead) {
+			note(history.Event{Op: history.NoteSerial, Key: from, Details: &history.Details{SerialRead: &history.SerialRead{
+				Table: r.Table, Row: r.Row,
+			}}})
+		},
+	}
 }
 
 // maxShapes bounds what is kept: no program has so many statements.
