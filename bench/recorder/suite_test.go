@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,15 +139,14 @@ func TestWholeBenchmark(t *testing.T) {
 // dropping loses one in so many events that which chooses.
 type dropping struct {
 	workload.Recorder
-	every, n int
-	which    func(history.Event) bool
+	every int64
+	n     atomic.Int64
+	which func(history.Event) bool
 }
 
 func (d *dropping) Record(e history.Event) int64 {
-	if d.which(e) {
-		if d.n++; d.n%d.every == 0 {
-			return d.Now()
-		}
+	if d.which(e) && d.n.Add(1)%d.every == 0 {
+		return d.Now()
 	}
 	return d.Recorder.Record(e)
 }
@@ -166,7 +166,9 @@ func TestDroppingIsFound(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r, dir := measured(t, locks.Low, func(rec workload.Recorder) workload.Recorder { return &dropping{rec, 1000, 0, c.which} })
+			r, dir := measured(t, locks.Low, func(rec workload.Recorder) workload.Recorder {
+				return &dropping{Recorder: rec, every: 1000, which: c.which}
+			})
 			if r.ExitCode() != bench.ExitViolation || !strings.Contains(strings.Join(r.Violations, "; "), c.want) {
 				t.Errorf("%q", r.Violations)
 			}
