@@ -111,15 +111,13 @@ func (c *jumpClock) jump(d time.Duration) {
 	c.off += d
 }
 
-// TestTakenOverIsNoticed: a renewal that is rejected ends the lease at once.
+// TestTakenOverIsNoticed: a renewal that is rejected ends the lease at once. A release that is
+// rejected says so, and leaves the row alone.
 func TestTakenOverIsNoticed(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		a, _ := r.client("a", noRenew)
 		l := r.acquire(a, "a")
-		thief := store.Version{Fence: 2, Attempt: "thief", Holder: "thief", TTL: time.Second}
-		if _, err := r.store.Connect("x", 1).CAS(t.Context(), "r", r.store.Row("r"), thief, 0); err != nil {
-			t.Fatal(err)
-		}
+		r.steal()
 		err := l.Renew(t.Context())
 		if !errors.As(err, new(*lock.LostError)) || !errors.Is(err, lock.ErrTakenOver) {
 			t.Errorf("renew: %v", err)
@@ -131,6 +129,21 @@ func TestTakenOverIsNoticed(t *testing.T) {
 			t.Errorf("release: %v", err)
 		}
 		r.ops("[acquire:ok/1 renew:fail/1]") // the stale release sends nothing
+	})
+	t.Run("by a release", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			a, _ := r.client("a", noRenew)
+			l := r.acquire(a, "a")
+			thief := r.steal()
+			var lost *lock.LostError
+			if err := l.Release(t.Context()); !errors.As(err, &lost) || !errors.Is(err, lock.ErrTakenOver) || lost.Token != 1 {
+				t.Errorf("release: %v", err)
+			}
+			if row := r.store.Row("r"); *row != thief {
+				t.Errorf("row %s", row)
+			}
+			r.ops("[acquire:ok/1 release:fail/1]")
+		})
 	})
 }
 
@@ -178,76 +191,6 @@ func TestServerTimeout(t *testing.T) {
 				t.Errorf("operations %s: the first copy may still be on its way", ops)
 			}
 		})
-	})
-}
-
-// TestPendingRenewal: a renewal that its caller abandoned is continued, not
-// repeated, and a release settles it first.
-func TestPendingRenewal(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, s := r.client("a", noRenew)
-		l := r.acquire(c, "h")
-		s.SetFaults(sim.Faults{Latency: time.Millisecond, LoseReply: 1})
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		defer cancel()
-		if err := l.Renew(ctx); store.OutcomeOf(err) != store.Unknown || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("renew: %v", err)
-		}
-		s.SetFaults(sim.Faults{Latency: time.Millisecond})
-		r.release(l)
-		r.ops("[acquire:ok/1 renew:ok/2 release:ok/1]")
-	})
-}
-
-// TestUnsettledAtTheDeadline: the row is freed by what a SERIAL read shows.
-func TestUnsettledAtTheDeadline(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, s := r.client("a", noRenew)
-		l := r.acquire(c, "h")
-		s.SetFaults(sim.Faults{Latency: time.Millisecond, LoseReply: 1})
-		if err := l.Renew(t.Context()); !errors.As(err, new(*lock.LostError)) || !errors.Is(err, lock.ErrDeadline) {
-			t.Errorf("renew: %v", err)
-		}
-		s.SetFaults(sim.Faults{Latency: time.Millisecond, StaleRead: 1}) // no plain read would do
-		if err := l.Release(t.Context()); !errors.As(err, new(*lock.LostError)) {
-			t.Errorf("release: %v", err)
-		}
-		if row := r.store.Row("r"); row.Holder != "" || row.Fence != 1 {
-			t.Errorf("row %s", row)
-		}
-		r.ops("[acquire:ok/1 renew:unknown/6 read:ok/1 release:ok/1]")
-	})
-	t.Run("without a read", func(t *testing.T) {
-		bubble(t, func(t *testing.T, r *rig) {
-			s := r.store.Connect("a", 7)
-			q := &quorumless{Locks: s}
-			l := r.acquire(r.clientOn(q, noRenew), "h")
-			s.SetFaults(sim.Faults{Latency: time.Millisecond, LoseRequest: 1})
-			if err := l.Renew(t.Context()); !errors.Is(err, lock.ErrDeadline) {
-				t.Errorf("renew: %v", err)
-			}
-			s.SetFaults(sim.Faults{Latency: time.Millisecond})
-			q.reads.Store(true)
-			if err := l.Release(t.Context()); !errors.Is(err, lock.ErrDeadline) {
-				t.Errorf("release: %v", err)
-			}
-			if row := r.store.Row("r"); row.Holder != "" {
-				t.Errorf("row %s", row)
-			}
-		})
-	})
-}
-
-// TestRenewalConfirmedTooLate: a renewal that becomes known after the deadline renewed nothing.
-func TestRenewalConfirmedTooLate(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		c, s := r.client("a", noRenew)
-		l := r.acquire(c, "h")
-		time.Sleep(testTTL - 400*time.Millisecond) // 180 ms before the deadline
-		s.SetFaults(sim.Faults{Latency: 300 * time.Millisecond})
-		if err := l.Renew(t.Context()); !errors.Is(err, lock.ErrDeadline) || r.store.Row("r").Beat != 1 {
-			t.Errorf("renew: %v", err)
-		}
 	})
 }
 

@@ -119,6 +119,17 @@ func (r *rig) release(l *lock.Lease) {
 	}
 }
 
+// steal takes the lock over as no client would: before its holder's ttl has passed.
+func (r *rig) steal() store.Version {
+	r.t.Helper()
+	row := r.store.Row("r")
+	thief := store.Version{Fence: row.Fence + 1, Attempt: "thief", Holder: "thief", TTL: time.Second}
+	if res, err := r.store.Connect("x", 1).CAS(context.Background(), "r", row, thief, 0); err != nil || !res.Applied {
+		r.t.Errorf("steal: %+v, %v", res, err)
+	}
+	return thief
+}
+
 func (r *rig) ops(want string) {
 	r.t.Helper()
 	if got := r.rec.all(); got != want {
