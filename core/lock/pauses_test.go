@@ -217,25 +217,6 @@ func TestPausesBetweenRenewals(t *testing.T) {
 	})
 }
 
-// TestTryAcquireHasALimit: without an answer it ends after the ttl that it asks for.
-func TestTryAcquireHasALimit(t *testing.T) {
-	for asked, want := range map[time.Duration]time.Duration{0: testTTL, 3 * time.Second: 3 * time.Second} {
-		t.Run(fmt.Sprint(asked), func(t *testing.T) {
-			bubble(t, func(t *testing.T, r *rig) {
-				c, s := r.client("a")
-				s.Cut(true)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				start := time.Now()
-				_, err := c.TryAcquire(ctx, lock.Request{Resource: "r", Holder: "h", TTL: asked})
-				if d := time.Since(start); !errors.Is(err, lock.ErrTimeout) || d != want {
-					t.Errorf("after %s: %v", d, err)
-				}
-			})
-		})
-	}
-}
-
 // TestTimeoutBehindAnAbandonedAcquire: who waits for what another caller left behind waits no
 // longer than it wants to.
 func TestTimeoutBehindAnAbandonedAcquire(t *testing.T) {
