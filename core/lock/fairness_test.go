@@ -61,6 +61,43 @@ func TestStandsBack(t *testing.T) {
 	})
 }
 
+// TestLooksAfterStandingBack: who has stood back looks before it asks again, and who has given up
+// meanwhile does neither.
+func TestLooksAfterStandingBack(t *testing.T) {
+	const held = 200 * time.Millisecond
+	for name, c := range map[string]struct {
+		timeout time.Duration
+		looks   bool
+	}{
+		"its caller goes":        {held / 2, false},
+		"another takes the lock": {2 * held, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				w := &watchful{Locks: r.store.Connect("a", 1)}
+				a := r.clientOn(w)
+				l := r.acquire(r.clientOn(r.store.Connect("b", 1)), "b")
+				if _, err := a.TryAcquire(t.Context(), lock.Request{Resource: "r", Holder: "a"}); !errors.Is(err, lock.ErrHeld) {
+					t.Fatal(err)
+				}
+				r.release(l)
+				for range 4 {
+					l := r.acquire(a, "a")
+					time.Sleep(held)
+					r.release(l)
+				}
+				before, looks := r.rec.all(), len(w.reads)
+				time.AfterFunc(held*3/4, func() { r.steal() })
+				_, err := a.Acquire(t.Context(), lock.Request{Resource: "r", Holder: "a", Timeout: c.timeout})
+				if !errors.Is(err, lock.ErrTimeout) || len(w.reads) > looks != c.looks {
+					t.Errorf("%d looks, %v", len(w.reads)-looks, err)
+				}
+				r.ops(before)
+			})
+		})
+	}
+}
+
 // TestNobodyStarves: a process with a queue stands back for the pollers of others.
 func TestNobodyStarves(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {

@@ -8,9 +8,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fencepost/core/lock"
+	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 )
@@ -46,7 +48,7 @@ var errNoQuorum = &store.Error{Outcome: store.Fail, Cause: errors.New("no quorum
 
 func (q *quorumless) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
 	if q.reads.Load() {
-		return nil, q.refuse()
+		return &store.Version{Fence: 9, Holder: "nobody"}, q.refuse() // what comes with an error is no answer
 	}
 	return q.Locks.Read(ctx, resource, serial)
 }
@@ -138,6 +140,81 @@ func TestPausesWhileReleasing(t *testing.T) {
 	})
 }
 
+// TestPausesAfterALateGrant: after a grant, though it is of no use, they begin anew.
+func TestPausesAfterALateGrant(t *testing.T) {
+	const late = 12
+	b := lock.Backoff{Min: time.Second, Max: 8 * time.Second}
+	bubble(t, func(t *testing.T, r *rig) {
+		var at []time.Time
+		k := mistake.Locks{Locks: r.store.Connect("a", 1), Kind: lock.Acquire, Do: func(c mistake.CAS) (store.CASResult, error) {
+			switch at = append(at, time.Now()); len(at) {
+			case late:
+				time.Sleep(testTTL)
+				fallthrough
+			case 1:
+				return c.Send()
+			}
+			return store.CASResult{}, nil // it sees no row, which settles nothing
+		}}
+		c := r.clientOn(k, noRenew, func(o *lock.Options) { o.Backoff, o.RequestTimeout = b, time.Minute })
+		r.release(r.acquire(c, "warm up"))
+		if _, err := c.Acquire(t.Context(), lock.Request{Resource: "r", Holder: "h", Timeout: 5 * time.Minute}); !errors.Is(err, lock.ErrLateGrant) {
+			t.Errorf("acquire: %v", err)
+		}
+		double(t, at[1:late], b, 0)
+		double(t, at[late:], b, 0)
+	})
+}
+
+// TestPausesBetweenCopies: a copy that has waited for its full time is followed at once by the next. One
+// that is refused before is followed after a pause that doubles, but no later than if it had waited.
+func TestPausesBetweenCopies(t *testing.T) {
+	for name, c := range map[string]struct {
+		timeout time.Duration
+		backoff lock.Backoff
+		lost    int           // copies without an answer, before
+		after   time.Duration // which the others are refused
+		want    time.Duration // between copies that are refused; 0: it doubles
+	}{
+		"refused":                 {time.Second, lock.Backoff{Min: 10 * time.Millisecond, Max: 640 * time.Millisecond}, 0, 0, 0},
+		"lost and refused":        {time.Second, lock.Backoff{Min: 10 * time.Millisecond, Max: 640 * time.Millisecond}, 3, 0, 0},
+		"refused some time later": {10 * time.Millisecond, lock.Backoff{Min: time.Second, Max: time.Second}, 0, 3 * time.Millisecond, 10 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				b := &beats{Locks: mistake.Locks{Locks: r.store.Connect("a", 1), Kind: lock.Renew, Do: func(cas mistake.CAS) (store.CASResult, error) {
+					if cas.N < c.lost {
+						<-cas.Ctx.Done()
+						return store.CASResult{}, &store.Error{Cause: context.Cause(cas.Ctx)}
+					}
+					time.Sleep(c.after)
+					return store.CASResult{}, errNoQuorum
+				}}}
+				l := r.acquire(r.clientOn(b, noRenew, func(o *lock.Options) {
+					o.TTL, o.RequestTimeout, o.Backoff = time.Minute, c.timeout, c.backoff
+				}), "h")
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				if err := l.Renew(ctx); !errors.Is(err, errNoQuorum) {
+					t.Errorf("renew: %v", err)
+				}
+				for i, at := range b.at[1:] {
+					want := c.want
+					if i < c.lost {
+						want = c.timeout
+					}
+					if d := at.Sub(b.at[i]); want > 0 && d != want {
+						t.Errorf("copy %d is followed after %s, want %s", i, d, want)
+					}
+				}
+				if c.want == 0 {
+					double(t, b.at[c.lost:], c.backoff, 0)
+				}
+			})
+		})
+	}
+}
+
 // watchful is a store that notes when and how it was read, and when leases were renewed. Once it
 // is emptied, the rows are gone.
 type watchful struct {
@@ -196,24 +273,34 @@ func TestPausesBetweenRenewals(t *testing.T) {
 		c := r.clientOn(w, func(o *lock.Options) {
 			o.Backoff.Min, o.Rand = time.Millisecond, rand.New(rand.NewPCG(1, 2))
 		})
-		start := time.Now()
 		l := r.acquire(c, "h")
-		w.emptied.Store(true)
-		<-l.Context().Done()
-		var pauses []time.Duration // of which each is only one, and not the rest of a third of the ttl
-		for i := 1; i < len(w.renews); i++ {
-			if w.renews[i-1].Sub(start) >= testTTL/3 {
-				pauses = append(pauses, w.renews[i].Sub(w.renews[i-1]))
+		for range 2 { // after one that has succeeded they begin anew
+			start := time.Now()
+			w.renews = nil
+			w.emptied.Store(true)
+			time.Sleep(testTTL * 5 / 6)
+			w.emptied.Store(false)
+			synctest.Wait()
+			var pauses []time.Duration // of which each is only one, and not the rest of a third of the ttl
+			for i := 1; i < len(w.renews); i++ {
+				if w.renews[i-1].Sub(start) >= testTTL/3 {
+					pauses = append(pauses, w.renews[i].Sub(w.renews[i-1]))
+				}
 			}
-		}
-		if len(pauses) < 6 || pauses[0] > testTTL/24 {
-			t.Fatalf("pauses %s", pauses)
-		}
-		for i, p := range pauses[1:] {
-			if p != min(2*pauses[i], testTTL/12) {
-				t.Errorf("a pause of %s after one of %s", p, pauses[i])
+			if len(pauses) < 6 || pauses[0] > testTTL/24 {
+				t.Fatalf("pauses %s", pauses)
 			}
+			for i, p := range pauses[1:] {
+				if p != min(2*pauses[i], testTTL/12) {
+					t.Errorf("a pause of %s after one of %s", p, pauses[i])
+				}
+			}
+			for beat := r.store.Row("r").Beat; r.store.Row("r").Beat == beat; {
+				time.Sleep(time.Millisecond)
+			}
+			synctest.Wait()
 		}
+		r.release(l)
 	})
 }
 
