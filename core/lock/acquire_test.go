@@ -159,6 +159,23 @@ func TestAbandonedAcquire(t *testing.T) {
 	})
 }
 
+// TestNewsNeedNoLook: a release that comes after the lease was lost hands the known row on too.
+func TestNewsNeedNoLook(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		w := &watchful{Locks: r.store.Connect("a", 1)}
+		c := r.clientOn(w, noRenew, func(o *lock.Options) { o.Backoff.Min = time.Second })
+		l := r.acquire(c, "lapsed")
+		<-l.Context().Done()
+		synctest.Wait()
+		start := time.Now()
+		time.AfterFunc(50*time.Millisecond, func() { _ = l.Release(context.Background()) })
+		r.release(r.acquire(c, "next"))
+		if d := time.Since(start); d > 60*time.Millisecond || len(w.reads) != 1 {
+			t.Errorf("%d looks, %s", len(w.reads), d)
+		}
+	})
+}
+
 // TestRefusal: a node that refuses is followed by the next; if all refuse, the
 // operation has failed and a new one is tried.
 func TestRefusal(t *testing.T) {
@@ -266,6 +283,23 @@ func TestClose(t *testing.T) {
 			synctest.Wait()
 			// Nobody releases the lease any more, and an observer is called for each end.
 			r.ops("[acquire:ok/1 renew:unknown/1]")
+		})
+	})
+	t.Run("with an acquire on its way", func(t *testing.T) {
+		bubble(t, func(t *testing.T, r *rig) {
+			c, s := r.client("a")
+			r.release(r.acquire(c, "warm up"))
+			s.Cut(true)
+			ctx, cancel := context.WithTimeout(t.Context(), testTTL/4)
+			defer cancel()
+			if _, err := c.Acquire(ctx, lock.Request{Resource: "r", Holder: "h"}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("acquire: %v", err)
+			}
+			if err := c.Close(ctx); err == nil {
+				t.Error("Close says that nothing is left")
+			}
+			synctest.Wait()
+			r.ops("[acquire:ok/1 release:ok/1 acquire:unknown/2]")
 		})
 	})
 }

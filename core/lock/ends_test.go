@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fencepost/core/clock"
@@ -98,6 +99,22 @@ func TestGrantedAsItsCallerLeaves(t *testing.T) {
 	})
 }
 
+// TestReleasedAsACallerLooks: what happens between a caller's look and its wait for news is not missed.
+func TestReleasedAsACallerLooks(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		hook := &hookClock{Clock: clock.Go()}
+		c := r.clientOn(r.store.Connect("a", 1), noRenew, func(o *lock.Options) { o.Clock, o.Backoff.Min = hook, time.Second })
+		l := r.acquire(c, "h")
+		synctest.Wait()
+		hook.n, hook.call = 1, func() { r.release(l) }
+		start := time.Now()
+		r.release(r.acquire(c, "next"))
+		if d := time.Since(start); d > 100*time.Millisecond || hook.disarm() {
+			t.Errorf("the next caller has it after %s", d)
+		}
+	})
+}
+
 // timers is a clock that counts the timers that are set.
 type timers struct {
 	clock.Clock
@@ -122,13 +139,15 @@ func TestTimersAreStopped(t *testing.T) {
 	for name, end := range map[string]func(*rig, *lock.Lease){
 		"released": func(r *rig, l *lock.Lease) { r.release(l) },
 		"taken over": func(r *rig, l *lock.Lease) {
-			thief := store.Version{Fence: 2, Attempt: "thief", Holder: "thief", TTL: time.Second}
-			if _, err := r.store.Connect("x", 1).CAS(r.t.Context(), "r", r.store.Row("r"), thief, 0); err != nil {
-				r.t.Fatal(err)
-			}
+			r.steal()
 			if err := l.Renew(r.t.Context()); !errors.Is(err, lock.ErrTakenOver) {
 				r.t.Errorf("renew: %v", err)
 			}
+		},
+		"released while it is renewed": func(r *rig, l *lock.Lease) {
+			go func() { _ = l.Renew(r.t.Context()) }()
+			synctest.Wait()
+			r.release(l)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,15 +158,20 @@ func TestTimersAreStopped(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				held := func() {
+					t.Helper()
+					if n := set.set.Load(); n != 1 {
+						t.Errorf("a held lease has %d timers", n)
+					}
+				}
+				held()
 				for range 5 {
 					time.Sleep(time.Second)
 					if err := l.Renew(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if n := set.set.Load(); n != 1 {
-					t.Errorf("a held lease has %d timers", n)
-				}
+				held()
 				end(r, l)
 				if n := set.set.Load(); n != 0 {
 					t.Errorf("a lease that has ended has %d timers", n)
