@@ -126,8 +126,8 @@ func TestPollingManyLocks(t *testing.T) {
 			}
 			r.release(l)
 		}
-		if n := lock.Remembered(c); n != 1024 {
-			t.Errorf("%d resources are remembered", n)
+		if n, leases := lock.Remembered(c); n != 1024 || leases != 0 {
+			t.Errorf("%d resources and %d leases are remembered", n, leases)
 		}
 	})
 }

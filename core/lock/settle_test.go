@@ -44,6 +44,7 @@ func TestSettle(t *testing.T) {
 		"first acquire: another was first":                {Acquire, nil, first, p(v(1, 2, other, "you")), store.Fail},
 		"first acquire: two grants on":                    {Acquire, nil, first, p(v(2, 0, other, "you")), store.Unknown},
 		"first acquire: still absent":                     {Acquire, nil, first, nil, store.Unknown},
+		"first acquire: the row is of no grant":           {Acquire, nil, first, p(v(0, 3, other, "")), store.Unknown},
 		"renew: the row is renewed":                       {Renew, &held, renewed, &renewed, store.OK},
 		"renew: the row is as before, with my attempt":    {Renew, &held, renewed, &held, store.Unknown},
 		"renew: taken over":                               {Renew, &held, renewed, p(v(6, 0, other, "you")), store.Unknown},
@@ -180,9 +181,9 @@ func TestWatched(t *testing.T) {
 	}
 }
 
-// Remembered is the number of resources whose rows a client remembers.
-func Remembered(c *Client) int {
+// Remembered is the number of resources whose rows a client remembers, and of leases.
+func Remembered(c *Client) (resources, leases int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.resources)
+	return len(c.resources), len(c.leases)
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"testing"
 	"time"
+
+	"fencepost/core/store"
 )
 
 // TestShare: a process stands back after so many grants, or for so long, and not before.
@@ -57,6 +59,36 @@ func TestShare(t *testing.T) {
 	s := share{inRow: 64, held: time.Hour}
 	if d, _ := s.standBack(0, ttl, 2, Backoff{Max: 2 * time.Second}); d != time.Second {
 		t.Errorf("after a long hold it stands back for %s, want an eighth of the ttl", d)
+	}
+}
+
+// TestOthersSeen: another process is seen by its grants, not by a row that it has freed. What this
+// process has written itself is none, and what is known already is nothing new.
+func TestOthersSeen(t *testing.T) {
+	t.Parallel()
+	held, free := &store.Version{Fence: 1, Holder: "you"}, &store.Version{Fence: 1, Beat: 1}
+	for name, c := range map[string]struct {
+		known, row *store.Version
+		from       source
+		want       bool
+	}{
+		"a plain read":         {nil, held, plainRead, true},
+		"a rejected request":   {free, &store.Version{Fence: 2, Holder: "you"}, conditional, true},
+		"its own":              {nil, held, own, false},
+		"free":                 {nil, free, plainRead, false},
+		"freed":                {held, free, conditional, false},
+		"absent":               {nil, nil, plainRead, false},
+		"known":                {held, held, conditional, false},
+		"older than the known": {free, held, plainRead, false},
+	} {
+		r := newResource("r")
+		if c.known != nil {
+			r.learn(c.known, 1, own)
+		}
+		r.learn(c.row, 2, c.from)
+		if r.share.others != c.want {
+			t.Errorf("%s: %v", name, !c.want)
+		}
 	}
 }
 
