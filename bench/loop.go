@@ -110,14 +110,14 @@ func (s Sample) LWTsPerOp() float64 { return s.perOp(s.Sent.LWTs) }
 // does one operation after the other until the window is over, and then finishes the
 // one that it is at, so that nothing of it disturbs the next arm.
 func (w Window) Loop(ctx context.Context, op Operator) (Sample, error) {
+	first := op.Traffic()
+	cost := w.spent(first)
 	began, err := w.meet(ctx)
 	if err != nil {
 		return Sample{}, err
 	}
 	opCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.Lead+w.Length+DrainTimeout)
 	defer cancel()
-	first := op.Traffic()
-	cost := w.spent(first)
 	start := began.Add(w.Lead)
 	end := start.Add(w.Length)
 	over := func() bool { return !time.Now().Before(end) || ctx.Err() != nil }
@@ -135,17 +135,20 @@ func (w Window) Loop(ctx context.Context, op Operator) (Sample, error) {
 	Until(ctx, end)
 	// The load is that of the window, without draining.
 	after, busy := op.Traffic(), readWeather(w.PIDs).since(sky)
-	all := w.spent(after)
+	var all spent
+	if w.Lead > 0 {
+		all = w.spent(after)
+	}
 	wg.Wait()
 	s := t.sample
 	s.Arm, s.Round, s.Started, s.Seconds, s.Load = w.Arm.ID, w.Round, start, w.Length.Seconds(), busy
-	total := op.Traffic().Minus(first)
-	s.SinkLWTs, s.Done = total.SinkLWTs, s.Ended
-	s.Sent = total
+	last := op.Traffic()
+	s.Sent, s.Done = last.Minus(first), s.Ended
+	s.SinkLWTs = s.Sent.SinkLWTs
 	if w.Lead > 0 {
 		s.Sent, s.Done = after.Minus(before), s.OK
 	} else {
-		all = w.spent(op.Traffic())
+		all = w.spent(last)
 	}
 	s.Cost = all.since(cost, s.Done)
 	if w.Company != nil {
@@ -224,17 +227,24 @@ func (t *tally) add(th *Thread, e End, began, now time.Time) bool {
 		s.Waiting++
 		s.Oldest = max(s.Oldest, t.end.Sub(began))
 		return false
-	case now.Before(t.start):
-	case e.Outcome == store.OK:
+	case !now.Before(t.start):
+		s.count(th, e.Outcome, now.Sub(began), e.Parts)
+	}
+	return true
+}
+
+// count counts an operation by its outcome, and an ok one's latency with its parts.
+func (s *Sample) count(th *Thread, o store.Outcome, all time.Duration, parts []time.Duration) {
+	switch o {
+	case store.OK:
 		s.OK++
 		s.PerThread[th.Number]++
-		s.record(now.Sub(began), e.Parts)
-	case e.Outcome == store.Fail:
+		s.record(all, parts)
+	case store.Fail:
 		s.Fail++
 	default:
 		s.Unknown++
 	}
-	return true
 }
 
 func (s *Sample) note(err error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"fencepost/core/store"
@@ -26,7 +25,7 @@ func (w Window) Open(ctx context.Context, op Operator) (Sample, error) {
 	defer cancel()
 	first := op.Traffic()
 	cost, sky := w.spent(first), readWeather(w.PIDs)
-	o := &openTally{tally: newTally(w.Arm, start, start.Add(w.Length)), threads: make(chan *Thread, w.Arm.Threads)}
+	o := &openTally{tally: newTally(w.Arm, start, start.Add(w.Length)), threads: make(chan *Thread, w.Arm.Threads), waiting: map[int]time.Time{}}
 	for i := range w.Arm.Threads {
 		o.threads <- w.Thread(i)
 	}
@@ -51,8 +50,9 @@ func (w Window) Open(ctx context.Context, op Operator) (Sample, error) {
 	s.Arm, s.Round, s.Started, s.Seconds, s.Offered = w.Arm.ID, w.Round, start, w.Length.Seconds(), w.Rate
 	// The load is that of the window and of the end of what came within it.
 	s.Load = readWeather(w.PIDs).since(sky)
-	s.Sent, s.Ended, s.Done = op.Traffic().Minus(first), s.OK, s.OK
-	s.Cost = w.spent(op.Traffic()).since(cost, s.Done)
+	last := op.Traffic()
+	s.Sent, s.Ended, s.Done = last.Minus(first), s.OK, s.OK
+	s.Cost = w.spent(last).since(cost, s.Done)
 	s.Waiting = load.Left
 	for _, at := range o.waiting {
 		s.Oldest = max(s.Oldest, time.Since(at))
@@ -65,38 +65,22 @@ func (w Window) Open(ctx context.Context, op Operator) (Sample, error) {
 type openTally struct {
 	*tally
 	threads chan *Thread
-
-	waits   sync.Mutex
 	waiting map[int]time.Time // those that came and have not ended
 }
 
 func (o *openTally) came(n int, at time.Time) {
-	o.waits.Lock()
-	defer o.waits.Unlock()
-	if o.waiting == nil {
-		o.waiting = map[int]time.Time{}
-	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.waiting[n] = at
 }
 
 func (o *openTally) ended(th *Thread, n int, e End, at, began, now time.Time) {
-	o.waits.Lock()
-	delete(o.waiting, n)
-	o.waits.Unlock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := &o.sample
-	s.note(e.Err)
-	switch {
-	case e.GaveUp:
-		s.Unknown++
-	case e.Outcome == store.OK:
-		s.OK++
-		s.PerThread[th.Number]++
-		s.record(now.Sub(at), []time.Duration{began.Sub(at), now.Sub(began)})
-	case e.Outcome == store.Fail:
-		s.Fail++
-	default:
-		s.Unknown++
+	delete(o.waiting, n)
+	if e.GaveUp {
+		e.Outcome = store.Unknown
 	}
+	o.sample.note(e.Err)
+	o.sample.count(th, e.Outcome, now.Sub(at), []time.Duration{began.Sub(at), now.Sub(began)})
 }
