@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"fencepost/core/store"
+	"fencepost/reports"
 )
 
 // actEnv makes this test binary an agent. Its value is what process 2 does wrong in round 1:
@@ -337,7 +338,7 @@ func TestMergeSamples(t *testing.T) {
 	a.Fail, a.Unknown, a.Waiting, a.Oldest, a.Done, a.SinkLWTs, a.Ended = 1, 2, 3, time.Second, 4, 5, 6
 	b.Fail, b.Unknown, b.Waiting, b.Oldest, b.Done, b.SinkLWTs, b.Ended = 10, 20, 30, time.Minute, 40, 50, 60
 	a.Sent, b.Sent = Traffic{1, 2, 3, 4, 5}, Traffic{10, 20, 30, 40, 50}
-	b.Error, b.Load = "one error", load{Own: 1}
+	b.Error, b.Load = "one error", load{BenchLoad: reports.BenchLoad{Own: 1}}
 	// As it goes over the wire.
 	var parts []Sample
 	for _, s := range []Sample{a, b} {

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"github.com/prometheus/procfs"
-	"golang.org/x/sys/unix"
 
 	"fencepost/reports"
 )
@@ -16,13 +15,10 @@ type spent map[string]float64
 // sent.
 func (w Window) spent(t Traffic) spent {
 	out := spent{}
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) == nil {
-		out[reports.SpentClientCPU] = float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+	if own, err := ownTime(); err == nil {
+		out[reports.SpentClientCPU] = own.Seconds()
 	}
-	if sent := t.LWTs + t.SinkLWTs; sent+t.Plain > 0 {
-		out[reports.SpentLWTs], out[reports.SpentRequests] = float64(sent), float64(sent+t.Plain)
-	}
+	t.spentIn(out)
 	if n, ok := w.syncs.total(); ok {
 		out[reports.SpentSyncs] = n
 	}
@@ -35,10 +31,10 @@ func (w Window) spent(t Traffic) spent {
 	return out
 }
 
-// spentIn adds the requests to a cost that was read without them.
-func (t Traffic) spentIn(c *reports.BenchCost) {
+// spentIn says how many requests were sent, if any was.
+func (t Traffic) spentIn(s map[string]float64) {
 	if sent := t.LWTs + t.SinkLWTs; sent+t.Plain > 0 {
-		c.Spent[reports.SpentLWTs], c.Spent[reports.SpentRequests] = float64(sent), float64(sent+t.Plain)
+		s[reports.SpentLWTs], s[reports.SpentRequests] = float64(sent), float64(sent+t.Plain)
 	}
 }
 
@@ -57,17 +53,17 @@ func (s spent) since(before spent, ops int64) *reports.BenchCost {
 
 // readNodes reads the processes of the nodes. An error means that one is gone.
 func readNodes(pids []int) (spent, error) {
+	busy, err := timeOf(pids)
+	if err != nil {
+		return nil, err
+	}
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {
 		return nil, err
 	}
-	out, networks := spent{}, map[uint32]procfs.Proc{}
+	out, networks := spent{reports.SpentStoreCPU: busy.Seconds()}, map[uint32]procfs.Proc{}
 	for _, pid := range pids {
 		p, err := proc.Proc(pid)
-		if err != nil {
-			return nil, err
-		}
-		stat, err := p.Stat()
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +75,6 @@ func readNodes(pids []int) (spent, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[reports.SpentStoreCPU] += stat.CPUTime()
 		out[reports.SpentDiskBytes] += float64(io.WriteBytes) - float64(io.CancelledWriteBytes)
 		networks[spaces["net"].Inode] = p
 	}

@@ -66,14 +66,11 @@ func (r *Result) reportArm(a Arm) (reports.BenchArm, error) {
 		}
 		round := reports.BenchRound{
 			Round: s.Round, Seconds: s.Seconds, OK: s.OK, Fail: s.Fail, Unknown: s.Unknown, Latency: latency,
-			LWTs: s.Sent.LWTs, Done: s.Done, SinkLWTs: s.SinkLWTs, Ended: s.Ended, Cost: s.Cost,
+			LWTs: s.Sent.LWTs, Done: s.Done, SinkLWTs: s.SinkLWTs, Ended: s.Ended, Cost: s.Cost, Load: s.Load.told(),
 		}
 		round.Offered, round.Waiting, round.Oldest = s.Offered, s.Waiting, s.Oldest
 		if a.compete() {
 			round.Fair = jain(s)
-		}
-		if s.Load.Known {
-			round.Load = &reports.BenchLoad{Own: s.Load.Own, Nodes: s.Load.Nodes, Other: s.Load.Other, Stolen: s.Load.Stolen}
 		}
 		out.Rounds = append(out.Rounds, round)
 	}
@@ -260,7 +257,7 @@ func (r *Result) judgeWeather() {
 	r.Note("%s", text)
 	marked := 0
 	for _, s := range r.Samples {
-		if s.Load.Known && s.Load.Other+s.Load.Stolen > reports.ForeignCores {
+		if s.Load.told().Disturbed() {
 			marked++
 		}
 	}

@@ -104,7 +104,7 @@ func (s *spread) window(ctx context.Context, w Window) (Sample, error) {
 		first, last = u.first, u.last
 	}
 	all.Cost = last.since(first, all.Done)
-	all.Sent.spentIn(all.Cost)
+	all.Sent.spentIn(all.Cost.Spent)
 	return all, err
 }
 
@@ -121,12 +121,12 @@ func (s *spread) spent(w Window) spent {
 	if s.arm.Shards > 0 {
 		name = reports.SpentSchedulerCPU
 	}
-	agents := readWeather(s.PIDs())
-	if !agents.known {
+	agents, err := timeOf(s.PIDs())
+	if err != nil {
 		delete(out, reports.SpentClientCPU)
 		return out
 	}
-	out[name] += agents.nodes.Seconds()
+	out[name] += agents.Seconds()
 	return out
 }
 

@@ -27,19 +27,52 @@ type weather struct {
 	known bool          // nodes, all and stole could be read
 }
 
-// load is the use of processors between two readings, in cores.
+// load is the use of processors between two readings.
 type load struct {
-	Own, Nodes, Other, Stolen float64
-	Known                     bool // Nodes, Other and Stolen are known
+	reports.BenchLoad
+	Known bool // all but Own are known
+}
+
+// told is the load as a report has it: nil if it is not known.
+func (l load) told() *reports.BenchLoad {
+	if !l.Known {
+		return nil
+	}
+	return &l.BenchLoad
+}
+
+// ownTime is the processor time of this process.
+func ownTime() (time.Duration, error) {
+	var u unix.Rusage
+	err := unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+}
+
+// timeOf is the processor time of processes, by the kernel's account. An error means that
+// one is gone.
+func timeOf(pids []int) (total time.Duration, err error) {
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0, err
+	}
+	for _, pid := range pids {
+		p, err := proc.Proc(pid)
+		if err != nil {
+			return 0, err
+		}
+		stat, err := p.Stat()
+		if err != nil {
+			return 0, err
+		}
+		total += seconds(stat.CPUTime())
+	}
+	return total, nil
 }
 
 // readWeather reads the processor times; pids are the database's processes.
 func readWeather(pids []int) weather {
 	w := weather{at: time.Now()}
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) == nil {
-		w.own = time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
+	w.own, _ = ownTime()
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {
 		return w
@@ -50,18 +83,8 @@ func readWeather(pids []int) weather {
 	}
 	// Interrupts belong to nobody and are left out.
 	w.all, w.stole = seconds(stat.CPUTotal.User+stat.CPUTotal.Nice+stat.CPUTotal.System), seconds(stat.CPUTotal.Steal)
-	for _, pid := range pids {
-		p, err := proc.Proc(pid)
-		if err != nil {
-			return w
-		}
-		stat, err := p.Stat()
-		if err != nil {
-			return w
-		}
-		w.nodes += seconds(stat.CPUTime())
-	}
-	w.known = true
+	w.nodes, err = timeOf(pids)
+	w.known = err == nil
 	return w
 }
 
@@ -72,7 +95,7 @@ func (w weather) since(before weather) load {
 		return load{}
 	}
 	cores := func(a, b time.Duration) float64 { return (a - b).Seconds() / took }
-	l := load{Own: cores(w.own, before.own), Known: w.known && before.known}
+	l := load{BenchLoad: reports.BenchLoad{Own: cores(w.own, before.own)}, Known: w.known && before.known}
 	if l.Known {
 		l.Nodes = cores(w.nodes, before.nodes)
 		l.Stolen = cores(w.stole, before.stole)
