@@ -102,7 +102,7 @@ func (r *Result) WriteRounds(dir string) error {
 	_ = w.Write([]string{
 		"round", "position", "arm", "kind", "threads", "ttl_s", "contention", "shards", "started", "seconds", "ok", "fail", "unknown", "ops_per_s",
 		"p50_ms", "p95_ms", "p99_ms", "max_ms", "lwts_sent", "lwts_rejected", "lwts_unknown", "plain_requests", "done", "lwts_per_op", "sink_lwts", "ended",
-		"jain", "waiting", "oldest_waiting_ms", "client_cores", "node_cores", "other_cores", "stolen_cores", "error",
+		"jain", "waiting", "oldest_waiting_ms", "client_cores", "node_cores", "other_cores", "stolen_cores", "error", "foreign_load",
 	})
 	for _, s := range r.Samples {
 		if err := w.Write(r.line(s)); err != nil {
@@ -130,7 +130,7 @@ func (r *Result) line(s Sample) []string {
 		s.Started.UTC().Format(time.RFC3339Nano), real(s.Seconds), count(s.OK), count(s.Fail), count(s.Unknown), real(s.Rate()),
 		quantile(50), quantile(95), quantile(99), quantile(100),
 		count(s.Sent.LWTs), count(s.Sent.Rejected), count(s.Sent.Unknown), count(s.Sent.Plain), count(s.Done), real(s.LWTsPerOp()), count(s.SinkLWTs), count(s.Ended),
-		real(jain(s)), strconv.Itoa(s.Waiting), ms(s.Oldest), real(s.Load.Own), real(s.Load.Nodes), real(s.Load.Other), real(s.Load.Stolen), s.Error,
+		real(jain(s)), strconv.Itoa(s.Waiting), ms(s.Oldest), real(s.Load.Own), real(s.Load.Nodes), real(s.Load.Other), real(s.Load.Stolen), s.Error, strconv.FormatBool(s.Load.told().Disturbed()),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"fencepost/core/store"
+	"fencepost/reports"
 	"fencepost/reports/measure"
 	"fencepost/reports/stat"
 )
@@ -270,6 +272,8 @@ func TestWriteRounds(t *testing.T) {
 	t.Parallel()
 	r := made(t, steady())
 	r.Samples[0].Error = `an error, with a comma and "quotes"`
+	r.Samples[1].Load = load{BenchLoad: reports.BenchLoad{Other: 0.15, Stolen: 0.1}, Known: true}
+	r.Samples[2].Load = load{BenchLoad: reports.BenchLoad{Other: 0.15}, Known: true}
 	dir := t.TempDir()
 	if err := r.WriteRounds(dir); err != nil {
 		t.Fatal(err)
@@ -285,6 +289,10 @@ func TestWriteRounds(t *testing.T) {
 	}
 	if len(lines) != 1+4*5 {
 		t.Errorf("%d lines, want a head and one for each of 4 arms in 5 rounds", len(lines))
+	}
+	last := len(lines[0]) - 1
+	if got := []string{lines[0][last], lines[1][last], lines[2][last], lines[3][last]}; !slices.Equal(got, []string{"foreign_load", "false", "true", "false"}) {
+		t.Errorf("marks %v", got)
 	}
 }
 

@@ -140,21 +140,11 @@ func (n ArmNumbers) CostRatio(id string, other ArmNumbers) stat.Estimate {
 	return stat.EstimateOf(ratios)
 }
 
-// copyMargin is by how much a quantity of an A/A copy may differ from that of its original.
-const copyMargin = 0.10
-
-// Doubtful: this is a copy's, and it differs by more than the margin, its median or all of
-// its interval.
-func (c CostNumbers) Doubtful() bool {
-	e := c.ToCopied
-	return e.Excludes(copyMargin) || e.N > 0 && (e.Median > 1+copyMargin || e.Median < 1/(1+copyMargin))
-}
-
 // doubts are the copies for which a quantity is not to be quoted: "jobs, A/A copy ×1.22
 // [1.18–1.23]".
 func doubts(ns []ArmNumbers, id string) (out []string) {
 	for _, n := range ns {
-		if c := n.Cost(id); c.N > 0 && c.Doubtful() {
+		if c := n.Cost(id); c.N > 0 && c.Noisy() {
 			e := c.ToCopied
 			out = append(out, fmt.Sprintf("%s ×%.2f [%.2f–%.2f]", n.label(ns), e.Median, e.Low, e.High))
 		}
