@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"fencepost/internal/choice"
 	"fencepost/reports/evidence"
 )
 
@@ -22,7 +23,10 @@ func OpenBenches(path string) ([]BenchResult, error) {
 		file, named = path, false
 	}
 	at, err := os.Stat(file)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: there is no %s: name the directory of a result, such as runs/TIME-bench-high: %w", ErrNoBench, file, err)
+	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrNoBench, err)
 	}
 	if at.IsDir() {
@@ -30,10 +34,13 @@ func OpenBenches(path string) ([]BenchResult, error) {
 	}
 	if !named && !strings.HasSuffix(file, evidence.Ending) {
 		b, err := ReadBench(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%w: %s has no %s", ErrNoBench, path, BenchFile)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("%w: %s has no %s: name the directory of a benchmark that is over", ErrNoBench, path, BenchFile)
+		case err != nil:
+			return nil, fmt.Errorf("%w: name the %s of a benchmark", err, BenchFile)
 		}
-		return []BenchResult{b}, err
+		return []BenchResult{b}, nil
 	}
 	if at.IsDir() || !strings.HasSuffix(file, evidence.Ending) {
 		return nil, fmt.Errorf("%w: #%s names one of a %s file, and %s is none", ErrNoBench, name, evidence.Ending, file)
@@ -55,7 +62,23 @@ func OpenBenches(path string) ([]BenchResult, error) {
 		}
 		names = append(names, b.Name)
 	}
-	return nil, fmt.Errorf("%w: %s has no %q; it has %s", ErrNoBench, file, name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("%w: %s: %w", ErrNoBench, file, choice.Unknown("result", name, names...))
+}
+
+// OpenBench reads the only benchmark of such a path.
+func OpenBench(path string) (BenchResult, error) {
+	all, err := OpenBenches(path)
+	switch {
+	case err != nil:
+		return BenchResult{}, err
+	case strings.HasSuffix(path, evidence.Ending):
+		var names []string
+		for _, b := range all {
+			names = append(names, b.Name)
+		}
+		return BenchResult{}, fmt.Errorf("%s holds results by name: add one, as in %s#NAME; there are: %s", path, path, strings.Join(names, ", "))
+	}
+	return all[0], nil
 }
 
 // BenchDir is a directory for a kept benchmark's page under another, by its name.

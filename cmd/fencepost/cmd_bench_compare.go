@@ -1,18 +1,11 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"fencepost/bench"
-	"fencepost/internal/choice"
 	"fencepost/internal/terminal"
 	"fencepost/reports"
 	"fencepost/reports/evidence"
@@ -43,7 +36,7 @@ Exit codes: 0 no gated cost is worse; 1 one is; 3 not every gated cost could be 
 			var results [2]reports.BenchResult
 			for i, arg := range args {
 				var err error
-				if results[i], err = readBench(cmd.Context(), arg); err != nil {
+				if results[i], err = reports.OpenBench(relativeTo(workDir(cmd.Context()), arg)); err != nil {
 					return usageError(err)
 				}
 			}
@@ -74,53 +67,4 @@ func compareCode(c reports.BenchComparison) int {
 		return bench.ExitInvalid
 	}
 	return bench.ExitOK
-}
-
-// readBench reads a result that an argument names.
-func readBench(ctx context.Context, arg string) (reports.BenchResult, error) {
-	file, name, one := strings.Cut(arg, evidence.Ending+"#")
-	if one {
-		file += evidence.Ending
-	} else {
-		file = arg
-	}
-	path := within(ctx, file)
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return reports.BenchResult{}, fmt.Errorf("there is no %s: name the directory of a result, such as runs/TIME-bench-high", file)
-	case err != nil:
-		return reports.BenchResult{}, err
-	case strings.HasSuffix(path, evidence.Ending):
-		return keptBench(path, file, name)
-	case info.IsDir():
-		path = filepath.Join(path, reports.BenchFile)
-	}
-	b, err := reports.ReadBench(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return b, fmt.Errorf("%s has no %s: name the directory of a benchmark that is over", file, reports.BenchFile)
-	case err != nil:
-		return b, fmt.Errorf("%w: name the %s of a benchmark", err, reports.BenchFile)
-	}
-	return b, nil
-}
-
-// keptBench is the result of a name in a file of kept ones.
-func keptBench(path, file, name string) (reports.BenchResult, error) {
-	all, err := reports.ReadBenches(path)
-	if err != nil {
-		return reports.BenchResult{}, err
-	}
-	var names []string
-	for _, b := range all {
-		if b.Name == name {
-			return b, nil
-		}
-		names = append(names, b.Name)
-	}
-	if name == "" {
-		return reports.BenchResult{}, fmt.Errorf("%s holds results by name: add one, as in %s#NAME; there are: %s", file, file, strings.Join(names, ", "))
-	}
-	return reports.BenchResult{}, fmt.Errorf("%s: %w", file, choice.Unknown("result", name, names...))
 }

@@ -62,7 +62,7 @@ func TestReportCommand(t *testing.T) {
 		{"one of them, elsewhere", []string{kept + "#two", "--out=" + out}, 0, filepath.Join(out, "two", "bench.html"), ""},
 		{"a benchmark, elsewhere", []string{bench, "--out=" + out}, 0, filepath.Join(out, "b", "bench.html"), ""},
 		{"a run, elsewhere", []string{run, "--out=" + out}, exitUsage, "", "--out is for benchmarks"},
-		{"none of that name", []string{kept + "#three"}, exitUsage, "", `has no "three"; it has one, two`},
+		{"none of that name", []string{kept + "#three"}, exitUsage, "", `unknown result "three"; there are: one, two`},
 		{"one of no .jsonl", []string{bench + "#b"}, exitUsage, "", "no such file"},
 		{"no kept ones", []string{write("empty.jsonl", "")}, exitUsage, "", "has none"},
 		{"a line that is none", []string{write("other.jsonl", one+`{"version":7}`+"\n")}, exitUsage, "", "other.jsonl:2: format version 7"},
