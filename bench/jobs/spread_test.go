@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fencepost/bench"
+	"fencepost/bench/benchtest"
 	"fencepost/core/clock"
 	"fencepost/core/job"
 	"fencepost/core/store"
@@ -54,29 +55,12 @@ func TestSpreadArms(t *testing.T) {
 	}
 }
 
-// company are schedulers that run at the same time, as if they were processes.
-type company struct{ prepared, ended sync.WaitGroup }
-
-func (c *company) Start(context.Context) (time.Time, error) {
-	c.prepared.Done()
-	c.prepared.Wait()
-	return time.Now().Add(time.Millisecond), nil
-}
-
-func (c *company) End(context.Context) error {
-	c.ended.Done()
-	c.ended.Wait()
-	return nil
-}
-
 // spreadOut runs an arm of a kind in several processes, and looks at all of it.
 func spreadOut(t *testing.T, processes int, kind string, sabotage func(process int, e *bench.Env)) (*bench.Result, []bench.Sample) {
 	t.Helper()
 	rows, effects := sim.New(), newWorld(sim.Faults{}).env
 	all, samples := make([]json.RawMessage, processes), make([]bench.Sample, processes)
-	var together company
-	together.prepared.Add(processes)
-	together.ended.Add(processes)
+	together := benchtest.NewCompany(processes)
 	var wg sync.WaitGroup
 	make := func() (*Suite, bench.Arm) {
 		s := newSuite(t, Config{Shards: []int{4}, Schedulers: []int{processes}})
@@ -102,7 +86,7 @@ func spreadOut(t *testing.T, processes int, kind string, sabotage func(process i
 				t.Error(err)
 				return
 			}
-			w := bench.Window{Arm: a, Round: 1, Lead: time.Second, Length: 2 * time.Second, First: i * a.Threads, Company: &together}
+			w := bench.Window{Arm: a, Round: 1, Lead: time.Second, Length: 2 * time.Second, First: i * a.Threads, Company: together}
 			if samples[i], err = subject.Window(t.Context(), w); err != nil {
 				t.Errorf("process %d: %v", i+1, err)
 			}
@@ -309,7 +293,7 @@ func TestNotSettled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := subject.Window(t.Context(), bench.Window{Arm: a, Round: 1, Length: time.Second, Company: &company{}}); err == nil || !strings.Contains(err.Error(), "1 of 2 schedulers of J_2x2_1 take part") {
+		if _, err := subject.Window(t.Context(), bench.Window{Arm: a, Round: 1, Length: time.Second, Company: benchtest.NewCompany(1)}); err == nil || !strings.Contains(err.Error(), "1 of 2 schedulers of J_2x2_1 take part") {
 			t.Errorf("%v", err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fencepost/bench"
+	"fencepost/bench/benchtest"
 	"fencepost/core/clock"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
@@ -56,31 +57,12 @@ func TestSpreadArms(t *testing.T) {
 	}
 }
 
-// company are subjects that run at the same time, as if they were processes.
-type company struct{ prepared, ended sync.WaitGroup }
-
-func (c *company) Start(context.Context) (time.Time, error) {
-	c.prepared.Done()
-	c.prepared.Wait()
-	return time.Now().Add(time.Millisecond), nil
-}
-
-func (c *company) End(context.Context) error {
-	c.ended.Done()
-	c.ended.Wait()
-	return nil
-}
-
 // spreadOut runs the arms of two processes with two threads each, and looks at all of it.
 func spreadOut(t *testing.T, c Contention, sabotage func(process int, s *sim.Store, l store.Locks) store.Locks) *bench.Result {
 	t.Helper()
 	cfg := Config{Contention: c, Threads: []int{1}, TTLs: []time.Duration{6 * time.Second}, Spreads: []Spread{{2, 2}}}
 	all, rows := make([]json.RawMessage, 2), sim.New()
-	var arms [2]company
-	for i := range arms {
-		arms[i].prepared.Add(2)
-		arms[i].ended.Add(2)
-	}
+	arms := [2]*benchtest.Company{benchtest.NewCompany(2), benchtest.NewCompany(2)}
 	var wg sync.WaitGroup
 	for i := range all {
 		wg.Go(func() {
@@ -103,7 +85,7 @@ func spreadOut(t *testing.T, c Contention, sabotage func(process int, s *sim.Sto
 					t.Error(err)
 					return
 				}
-				sample, err := subject.Window(t.Context(), bench.Window{Arm: a, Round: 1, Length: time.Second, First: 2 * i, Company: &arms[k]})
+				sample, err := subject.Window(t.Context(), bench.Window{Arm: a, Round: 1, Length: time.Second, First: 2 * i, Company: arms[k]})
 				if err != nil || sample.OK == 0 || slices.Min(sample.PerThread) == 0 {
 					t.Errorf("process %d, %s: %v, %v", i+1, id, sample.PerThread, err)
 				}
