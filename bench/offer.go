@@ -14,7 +14,7 @@ import (
 
 // Offer is an open load: wishes come at instants drawn before it begins, whatever became of
 // those before. A load that waited for answers would ask for nothing while what is measured
-// stands still, and find nothing late (coordinated omission; Gil Tene's wrk2).
+// stalls, and find nothing late (coordinated omission; Gil Tene's wrk2).
 type Offer struct {
 	Begin  time.Time
 	Length time.Duration

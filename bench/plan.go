@@ -286,10 +286,11 @@ type Env struct {
 	Session func(ctx context.Context, change ...func(*cassandra.Config)) (*cassandra.DB, error)
 	// Nodes is how to connect to each node alone, for what it counts itself.
 	Nodes []cassandra.Config
-	// Addrs are where the nodes are reached. Dir is the directory of the result, Profiles
-	// that of profiles; "": none are made.
-	Addrs         []NodeAddr
-	Dir, Profiles string
+	// Addrs are where the nodes are reached. Dir is the directory of the result. Profile
+	// has profiles made there.
+	Addrs   []NodeAddr
+	Dir     string
+	Profile bool
 	// Clock is that of leases, Logger takes what is written on the way; nil: those of
 	// the core.
 	Clock  clock.Clock

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -27,8 +28,8 @@ type Options struct {
 	// PIDs are the nodes' processes on this machine, if they are on it: the
 	// processor time of others is told apart from theirs.
 	PIDs []int
-	// Profiles is the directory for a profile of each arm; "": none is made.
-	Profiles string
+	// Profile has a profile made of each arm, in the directory ProfileDir of Dir.
+	Profile bool
 	// Launch starts the processes over which arms are spread; its keyspace is filled in.
 	// nil: there are no such arms.
 	Launch *Launch
@@ -96,7 +97,7 @@ func Run(ctx context.Context, opt Options) (res *Result, err error) {
 		return nil, err
 	}
 	env.Seed, env.PIDs = opt.Suite.Design().Plan.Seed, opt.PIDs
-	env.Addrs, env.Dir, env.Profiles = opt.Addrs, opt.Dir, opt.Profiles
+	env.Addrs, env.Dir, env.Profile = opt.Addrs, opt.Dir, opt.Profile
 	if opt.Launch != nil {
 		l := *opt.Launch
 		l.Reach.Keyspace = cfg.Keyspace
@@ -208,8 +209,8 @@ func Measure(ctx context.Context, suite Suite, env *Env, p *Progress) (*Result, 
 		}
 	}
 	b.rounds(ctx)
-	if env.Profiles != "" && ctx.Err() == nil {
-		if err := b.profiles(ctx, env.Profiles); err != nil {
+	if env.Profile && ctx.Err() == nil {
+		if err := b.profiles(ctx, filepath.Join(env.Dir, ProfileDir)); err != nil {
 			b.result.Problem("profiles: %v", err)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // clocks are right, so that jobs-cron-by-clock, which goes back with its owner's clock, shows nothing
 // of itself: it only passes over times, as jobs-counts-from-start does.
 // jobs-overlap-in-memory forgets what waits too, which such a run cannot tell from times that are
-// counted anew. jobs-enable-forgotten is seen only in times that are not fired, which have no name.
+// counted from the start again. jobs-enable-forgotten is seen only in times that are not fired, which have no name.
 func TestScheduleMistakesAreNamed(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()

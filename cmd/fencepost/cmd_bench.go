@@ -242,10 +242,7 @@ func (f benchFlags) measure(ctx context.Context, s benchSuite, c cluster.Cluster
 	if err != nil {
 		return nil, err
 	}
-	o := bench.Options{Suite: s.Suite, Access: cluster.AccessTo(c), Launch: launch, Dir: dir, Progress: log}
-	if f.profile {
-		o.Profiles = filepath.Join(dir, bench.ProfileDir)
-	}
+	o := bench.Options{Suite: s.Suite, Access: cluster.AccessTo(c), Launch: launch, Dir: dir, Profile: f.profile, Progress: log}
 	for _, n := range c.Nodes() {
 		o.Addrs = append(o.Addrs, bench.NodeAddr{Name: n.Name(), IP: n.IP(), Addr: cluster.AddrOf(c, n)})
 		if n.PID() != 0 {

@@ -140,7 +140,7 @@ func TestPausesWhileReleasing(t *testing.T) {
 	})
 }
 
-// TestPausesAfterALateGrant: after a grant, though it is of no use, they begin anew.
+// TestPausesAfterALateGrant: after a grant, though it is of no use, they begin again.
 func TestPausesAfterALateGrant(t *testing.T) {
 	const late = 12
 	b := lock.Backoff{Min: time.Second, Max: 8 * time.Second}
@@ -274,7 +274,7 @@ func TestPausesBetweenRenewals(t *testing.T) {
 			o.Backoff.Min, o.Rand = time.Millisecond, rand.New(rand.NewPCG(1, 2))
 		})
 		l := r.acquire(c, "h")
-		for range 2 { // after one that has succeeded they begin anew
+		for range 2 { // after one that has succeeded they begin again
 			start := time.Now()
 			w.renews = nil
 			w.emptied.Store(true)
