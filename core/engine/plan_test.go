@@ -39,6 +39,48 @@ func TestAFloodStarvesNothing(t *testing.T) {
 	}
 }
 
+// TestEachKindHasAThird: whichever kind of work goes first, it leaves the others their share of
+// the same batch.
+func TestEachKindHasAThird(t *testing.T) {
+	t.Parallel()
+	for first := range turns {
+		r := newRig(t, func(c *machineConfig) { c.maxOps, c.maxRunning = 60, 1000 })
+		asked := 0
+		flood := func() {
+			for ; r.m.queue.len() < 200; asked++ {
+				r.enqueue(asked, 0)
+			}
+		}
+		for len(r.m.jobs) < 200 {
+			flood()
+			r.tick(100)
+		}
+		flood()
+		for _, e := range r.m.take() {
+			if e.kind == effStart {
+				r.m.finished(e.run.Job.ID, e.run.ID, nil, r.now, 0)
+			}
+		}
+		if ends := r.m.queue.ends.len(); ends < 60 {
+			t.Fatalf("%d runs ended, too few to fill a batch", ends)
+		}
+		r.m.turn = first
+		kinds := map[intentKind]int{}
+		p := r.tick(1000)
+		for _, i := range p.intents {
+			kinds[i.kind] += i.ops()
+		}
+		if got := len(p.batch.Ops); got > 60 {
+			t.Errorf("turn %d: %d operations, at most 60", first, got)
+		}
+		for _, kind := range []intentKind{doFinish, doClaim, doEnqueue} {
+			if kinds[kind] < 60/int(turns)-opsOf {
+				t.Errorf("turn %d: kind %d has %d operations of 60; all: %v", first, kind, kinds[kind], kinds)
+			}
+		}
+	}
+}
+
 // TestWhatIsTooLargeHasItsTurn: a change that takes a batch of its own goes, whatever else
 // waits: a large job is taken, begins and ends.
 func TestWhatIsTooLargeHasItsTurn(t *testing.T) {
