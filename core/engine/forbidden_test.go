@@ -71,7 +71,8 @@ func refusedFor(t *testing.T, what string, call func(context.Context) error) {
 
 // TestARevokedPermission: a caller is told at once why its request is refused for
 // good, with the remedy. The owner tries until it is not trusted any more; then the shard
-// is left alone but for a try a minute. The log has it once.
+// is left alone but for a try a minute. The log has it once, and once more when the permission
+// is revoked again.
 func TestARevokedPermission(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var on atomic.Bool
@@ -116,6 +117,12 @@ func TestARevokedPermission(t *testing.T) {
 		if runs.Load() != 2 {
 			t.Errorf("%d of 2 jobs ran", runs.Load())
 		}
+		on.Store(true)
+		refusedFor(t, "an enqueue after it was revoked again", put)
+		if n := strings.Count(log.String(), "\n"); n != 2 {
+			t.Errorf("then the log has %d lines: %s", n, log.String())
+		}
+		on.Store(false)
 		r.end(t)
 	})
 }
@@ -211,7 +218,8 @@ func TestNobodyWaitsForAStalledShard(t *testing.T) {
 	})
 }
 
-// TestFewWaitForAnInbox: inserts go one by one, so that only a few may wait for theirs.
+// TestFewWaitForAnInbox: inserts go one by one, so that only a few may wait for theirs. When
+// these are done there is room again.
 func TestFewWaitForAnInbox(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := sim.New()
@@ -232,6 +240,9 @@ func TestFewWaitForAnInbox(t *testing.T) {
 		time.Sleep(time.Minute)
 		if told.ok.Load() != 16 || told.other.Load() != 0 {
 			t.Errorf("%d of 16 were enqueued, %d told something else", told.ok.Load(), told.other.Load())
+		}
+		if rec, err := b.eng.Submit(t.Context(), aJob("later")); err != nil || !rec.Inbox {
+			t.Errorf("afterwards: %+v, %v", rec, err)
 		}
 		a.end(t)
 		b.end(t)

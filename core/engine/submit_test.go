@@ -212,3 +212,28 @@ func TestInboxOutcomes(t *testing.T) {
 		})
 	}
 }
+
+// TestAWrongJobIsNotTaken: whichever way it comes, it is refused with the field that is wrong, and
+// nothing is stored.
+func TestAWrongJobIsNotTaken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := run(t, sim.New(), "w", nothing)
+		inbox := engine.Inbox{Store: r.session, Clock: clock.Go()}
+		for name, way := range map[string]func(job.Job) error{
+			"Enqueue": func(j job.Job) error { _, err := r.eng.Enqueue(t.Context(), j); return err },
+			"Submit":  func(j job.Job) error { _, err := r.eng.Submit(t.Context(), j); return err },
+			"Inbox":   func(j job.Job) error { _, err := inbox.Enqueue(t.Context(), j, 1); return err },
+		} {
+			j := aJob(name)
+			j.Kind = ""
+			var invalid *job.InvalidError
+			if err := way(j); !errors.As(err, &invalid) || invalid.Field != "kind" {
+				t.Errorf("%s of a job without a kind: %v", name, err)
+			}
+		}
+		if _, rows := r.store.ShardRows(shard0); len(rows) > 0 || len(r.store.InboxRows(shard0)) > 0 {
+			t.Errorf("in the shard are %v, in the inbox %v", rows, r.store.InboxRows(shard0))
+		}
+		r.end(t)
+	})
+}

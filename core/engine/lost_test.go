@@ -1,0 +1,145 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/mistake"
+	"fencepost/core/store"
+	"fencepost/core/store/sim"
+)
+
+// TestWhoWaitsBehindABatch: when the batch on its way has an answer that ends the ownership, or
+// the engine stops meanwhile, whoever waits for the next batch is told at once that nothing was
+// done. An answer that nobody understands ends the ownership too.
+func TestWhoWaitsBehindABatch(t *testing.T) {
+	t.Parallel()
+	taken := func(c mistake.Copy) store.CommitResult {
+		stamp := c.Batch.From
+		stamp.Fence++
+		return store.CommitResult{Stamp: &stamp}
+	}
+	strange := func(c mistake.Copy) store.CommitResult { // nothing that the batch inserts
+		return store.CommitResult{Stamp: &c.Batch.From, Exists: []store.Key{{Kind: store.KindJob, ID: "another"}}}
+	}
+	for name, c := range map[string]struct {
+		answer func(mistake.Copy) store.CommitResult // nil: the engine stops
+		rider  error
+		waiter error
+	}{
+		"the shard is another's":           {taken, engine.ErrTaken, engine.ErrNotOwner},
+		"rejected for a row of no account": {strange, engine.ErrTaken, engine.ErrNotOwner},
+		"the engine stops":                 {nil, nil, engine.ErrStopping},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) { waitBehind(t, c.answer, c.rider, c.waiter) })
+		})
+	}
+}
+
+func waitBehind(t *testing.T, answer func(mistake.Copy) store.CommitResult, rider, waiter error) {
+	var held atomic.Bool
+	release := make(chan struct{})
+	r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards {
+		return mistake.Shards{Shards: s, OnCommit: func(c mistake.Copy) (store.CommitResult, error) {
+			if !mistake.Has(c.Batch, func(op store.Op) bool { return op.Kind == store.PutNew }) || !held.CompareAndSwap(false, true) {
+				return c.Send()
+			}
+			<-release
+			if answer == nil {
+				return c.Send()
+			}
+			return answer(c), nil
+		}}
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ask := func(do func() error) chan error {
+		told := make(chan error, 1)
+		go func() { told <- do() }()
+		time.Sleep(time.Millisecond)
+		return told
+	}
+	put := func(key string) func() error {
+		return func() error { _, err := r.eng.Enqueue(ctx, aJob(key)); return err }
+	}
+	rides := ask(put("rides"))
+	waits := map[string]chan error{"an enqueue": ask(put("waits")), "a pause": ask(func() error {
+		_, err := r.eng.SetPaused(ctx, shard0, true)
+		return err
+	})}
+	told := func(who string, from chan error, want error) {
+		t.Helper()
+		select {
+		case err := <-from:
+			if !errors.Is(err, want) || want != nil && store.OutcomeOf(err) != store.Fail {
+				t.Errorf("%s was told %v, want %v", who, err, want)
+			}
+		case <-time.After(100 * time.Millisecond):
+			t.Errorf("%s is not told", who)
+		}
+	}
+	if answer == nil {
+		r.stop()
+	} else {
+		close(release)
+	}
+	for who, from := range waits {
+		told(who, from, waiter)
+	}
+	if answer == nil {
+		close(release)
+	}
+	told("who rides", rides, rider)
+	r.end(t)
+}
+
+// TestATakeoverThatTheStoreRefuses has three copies. Then the contender leaves the shard alone
+// for an eighth of the ttl, as between two looks, and tries as another takeover.
+func TestATakeoverThatTheStoreRefuses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const tries = 20
+		type try struct {
+			nonce       string
+			copies      int
+			first, last time.Time
+		}
+		var seen []try // by the goroutine of the shard alone, until it owns that
+		r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards {
+			return mistake.Shards{Shards: s, OnCommit: func(c mistake.Copy) (store.CommitResult, error) {
+				if !c.Takeover() {
+					return c.Send()
+				}
+				if n := len(seen); n == 0 || seen[n-1].nonce != c.Batch.To.Nonce {
+					seen = append(seen, try{nonce: c.Batch.To.Nonce, first: time.Now()})
+				}
+				at := &seen[len(seen)-1]
+				at.copies, at.last = at.copies+1, time.Now()
+				if len(seen) > tries {
+					return c.Send()
+				}
+				return store.CommitResult{}, &store.Error{Op: "commit", Outcome: store.Fail, Cause: errors.New("refused")}
+			}}
+		}))
+		time.Sleep(time.Minute)
+		r.put(t, aJob("a"))
+		r.end(t)
+		if len(seen) != tries+1 {
+			t.Fatalf("%d takeovers, want %d", len(seen), tries+1)
+		}
+		for n, s := range seen[:tries] {
+			pause := seen[n+1].first.Sub(s.last)
+			if eighth := 6 * time.Second / 8; s.copies != 3 || pause < eighth || pause > eighth+eighth/4 {
+				t.Errorf("%d copies, and the next takeover after %s", s.copies, pause)
+			}
+		}
+		if st, _ := r.state(aJob("a").ID); st != job.Completed {
+			t.Errorf("in the end the job is %s", st)
+		}
+	})
+}
