@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"fencepost/core/clock"
+	"fencepost/core/store"
 )
 
 // standing is a clock that does not go on.
@@ -59,6 +61,29 @@ func TestNextWake(t *testing.T) {
 		if got := o.nextWake(); got != c.want {
 			t.Errorf("%s: at %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// TestTooLate: who asks an owner after its end is told so at once, and takes no room.
+func TestTooLate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	o := &owner{m: r.m, s: &shard{}, notify: make(chan struct{}, 1)}
+	o.e = &Engine{o: Options{Limits: Limits{MaxWaiting: 1}}}
+	early := &intent{kind: doEnqueue, e: &entry{job: r.job(1)}, wait: newWaiter()}
+	if err := o.ask(early, func() { r.m.push(early) }); err != nil {
+		t.Fatal(err)
+	}
+	o.end()
+	if a := <-early.wait.done; !errors.Is(a.err, ErrNotOwner) || store.OutcomeOf(a.err) != store.Fail {
+		t.Errorf("who asked before: %v", a.err)
+	}
+	late := &intent{kind: doEnqueue, e: &entry{job: r.job(2)}, wait: newWaiter()}
+	if err := o.ask(late, func() { t.Error("an owner that has ended takes it") }); !errors.Is(err, ErrNotOwner) {
+		t.Errorf("who asks after it: %v", err)
+	}
+	if n := o.callers.Load(); n != 0 {
+		t.Errorf("%d callers keep their room", n)
 	}
 }
 

@@ -136,7 +136,7 @@ func TestRestoredShards(t *testing.T) {
 		if err := engine.RaiseFences(t.Context(), operator, engine.Queue{Name: "q", Shards: 1}, 1000); err != nil {
 			t.Fatal(err)
 		}
-		if h, _ := s.ShardRows(shard0); h.Fence != before.Fence+1000 || h.Owner != "" || h.LowPending != before.LowPending || h.Read != before.Read {
+		if h, _ := s.ShardRows(shard0); h.Fence != before.Fence+1000 || h.Tick <= before.Tick || h.Owner != "" || h.LowPending != before.LowPending || h.Read != before.Read {
 			t.Errorf("%+v, before %+v", h, before)
 		}
 		b := run(t, s, "b", func(_ context.Context, k *worker.Task) error { last.Store(int64(k.Run.ID)); return nil })
