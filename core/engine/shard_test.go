@@ -156,6 +156,40 @@ func TestRestoredShards(t *testing.T) {
 	})
 }
 
+// overtaken is a store in which another operator raises a fence after each look at it.
+type overtaken struct {
+	store.Shards
+	t *testing.T
+}
+
+func (s overtaken) Look(ctx context.Context, id store.ShardID, serial bool) (*store.Header, error) {
+	h, err := s.Shards.Look(ctx, id, serial)
+	if err == nil {
+		if err := engine.RaiseFences(s.t.Context(), s.Shards, engine.Queue{Name: "q", Shards: 1}, 10); err != nil {
+			s.t.Error(err)
+		}
+	}
+	return h, err
+}
+
+// TestRaisedMeanwhile: who is overtaken while raising a fence is told, and may do it again.
+func TestRaisedMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := sim.New()
+	queue, operator := engine.Queue{Name: "q", Shards: 1}, s.Connect("operator", 1)
+	if err := engine.RaiseFences(t.Context(), operator, queue, 5); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := s.ShardRows(shard0)
+	err := engine.RaiseFences(t.Context(), overtaken{operator, t}, queue, 1000)
+	if h, _ := s.ShardRows(shard0); err == nil || h.Fence != before.Fence+10 {
+		t.Errorf("%v; the fence is %d, was %d", err, h.Fence, before.Fence)
+	}
+	if err := engine.RaiseFences(t.Context(), operator, queue, 1000); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRetire: what ended jobs have left is retired before they are forgotten, and not while
 // a run of before is at work. As long as that fails they are remembered, and it is tried
 // now and then.
