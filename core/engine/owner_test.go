@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fencepost/core/clock"
+	"fencepost/core/schedule"
 	"fencepost/core/store"
 )
 
@@ -31,13 +32,19 @@ func TestNextWake(t *testing.T) {
 		change func(*owner, *machineRig)
 		want   time.Duration
 	}{
-		"a beat":                         {func(*owner, *machineRig) {}, 79 * second},
-		"the end of trust":               {func(o *owner, _ *machineRig) { o.trustUntil.Store(int64(75 * second)) }, 75 * second},
-		"a job":                          {func(_ *owner, r *machineRig) { job(r) }, 70*second + 500*time.Millisecond},
-		"a job that should have run":     {func(_ *owner, r *machineRig) { job(r); r.now.wall += 900 }, 70*second + time.Millisecond},
-		"a job, but it stops":            {func(o *owner, r *machineRig) { job(r); o.stopping = true }, 79 * second},
-		"slots":                          {func(o *owner, _ *machineRig) { o.short, o.shortAt = true, 70*second }, 70*second + slotPoll},
-		"a schedule":                     {func(_ *owner, r *machineRig) { r.put(r.every("s")) }, 71 * second},
+		"a beat":                     {func(*owner, *machineRig) {}, 79 * second},
+		"the end of trust":           {func(o *owner, _ *machineRig) { o.trustUntil.Store(int64(75 * second)) }, 75 * second},
+		"a job":                      {func(_ *owner, r *machineRig) { job(r) }, 70*second + 500*time.Millisecond},
+		"a job that should have run": {func(_ *owner, r *machineRig) { job(r); r.now.wall += 900 }, 70*second + time.Millisecond},
+		"a job, but it stops":        {func(o *owner, r *machineRig) { job(r); o.stopping = true }, 79 * second},
+		"slots":                      {func(o *owner, _ *machineRig) { o.short, o.shortAt = true, 70*second }, 70*second + slotPoll},
+		"a schedule":                 {func(_ *owner, r *machineRig) { r.put(r.every("s")) }, 71 * second},
+		"a schedule, in half an hour": {func(o *owner, r *machineRig) {
+			r.put(r.every("s", func(d *schedule.Definition) { d.At = time.UnixMilli(r.now.wall + 1_800_000) }))
+			o.e.o.TTL = 3 * time.Hour
+			o.trustUntil.Store(int64(4 * time.Hour))
+			o.inbox.next = 4 * time.Hour
+		}, 70*second + 30*time.Minute},
 		"a schedule that is due":         {func(_ *owner, r *machineRig) { r.put(r.every("s")); r.now.wall += 9000 }, 70*second + time.Millisecond},
 		"a schedule, but memory is full": {func(o *owner, r *machineRig) { r.put(r.every("s")); o.e.o.MaxPending = 0 }, 70*second + slotPoll},
 		"a schedule, but it stops":       {func(o *owner, r *machineRig) { r.put(r.every("s")); o.stopping = true }, 79 * second},

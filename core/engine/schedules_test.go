@@ -140,6 +140,34 @@ func TestAScheduleFiresInOneBatch(t *testing.T) {
 	}
 }
 
+// TestEndsOfOccurrencesFillABatch: the end of a job that its schedule waits for takes one operation
+// more than another, and no more is kept free for it.
+func TestEndsOfOccurrencesFillABatch(t *testing.T) {
+	t.Parallel()
+	r := newScheduleRig(t)
+	const each = opsOf + 1
+	n := r.m.cfg.maxOps / each
+	for key := range n {
+		r.put(r.every(fmt.Sprint(key), func(d *schedule.Definition) { d.Overlap = schedule.OverlapSkip }))
+	}
+	r.pass(1000)
+	var runs []job.Run
+	for range n {
+		if p := r.fires(0); p != nil {
+			r.m.settled(p)
+		}
+	}
+	for len(runs) < n {
+		runs = append(runs, r.runs(n)...)
+	}
+	for _, run := range runs {
+		r.m.finished(run.Job.ID, run.ID, nil, r.now, 0)
+	}
+	if p := r.next(0); len(p.intents) != n || len(p.batch.Ops) != n*each {
+		t.Errorf("%d of %d ends are in a batch of %d: %s", len(p.intents), n, r.m.cfg.maxOps, what(p))
+	}
+}
+
 // TestAFireWhoseJobExists: the schedule advances, and the job is not run again.
 func TestAFireWhoseJobExists(t *testing.T) {
 	t.Parallel()
