@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"testing"
 
 	"fencepost/core/job"
@@ -35,6 +36,31 @@ func TestAPageShowsWhatIsGone(t *testing.T) {
 	p := r.tick(5)
 	if len(p.intents) != 1 || p.intents[0].job() != r.job(2).ID {
 		t.Errorf("claimed %v", p.intents)
+	}
+}
+
+// TestPagesFillMemoryOnce: a job that a page brought makes room for one other when it is claimed,
+// and not again when its run ends. Or memory would fill beyond its bound.
+func TestPagesFillMemoryOnce(t *testing.T) {
+	t.Parallel()
+	for name, result := range map[string]error{"completed": nil, "failed": errors.New("x")} {
+		r := newRig(t, func(c *machineConfig) { c.maxLoaded, c.page = 2, 2 })
+		for n := 0; n < 6; n += 2 {
+			if _, ok := r.m.page(r.now); !ok {
+				t.Fatalf("%s: no page is wanted though there is room", name)
+			}
+			r.m.loaded([]store.Row{pendingOf(r, n, int64(5000+n), 0), pendingOf(r, n+1, int64(5001+n), 0)}, false, r.now)
+			if rg, ok := r.m.page(r.now); ok {
+				t.Errorf("%s: after %d jobs the page %+v is wanted though memory is full", name, n, rg)
+			}
+			if p := r.tick(2); p.slots != 2 {
+				t.Fatalf("%s: %d claims", name, p.slots)
+			}
+			for _, id := range []job.ID{r.job(n).ID, r.job(n + 1).ID} {
+				r.m.finished(id, r.m.jobs[id].run, result, r.now, 0)
+			}
+			r.tick(0)
+		}
 	}
 }
 
