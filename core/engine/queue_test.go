@@ -116,6 +116,10 @@ func TestCallersWhoLeft(t *testing.T) {
 	if n := r.m.queue.rest.len(); n != 4 {
 		t.Errorf("with 6 of 10 gone %d are in the line", n)
 	}
+	leave(2)
+	if n := r.m.queue.rest.len(); n != 4 {
+		t.Errorf("with 2 of the last 4 gone %d are in the line", n)
+	}
 }
 
 // TestALookupGoesWithItsCommand: what was read for a caller who has left decides nothing for the

@@ -64,6 +64,60 @@ func TestPagesFillMemoryOnce(t *testing.T) {
 	}
 }
 
+// TestWhatIsKept: a job that is due up to the read mark is in memory at once, as its row lies
+// above what is read. One that is due later is read in time.
+func TestWhatIsKept(t *testing.T) {
+	t.Parallel()
+	for later, kept := range map[int64]bool{0: true, 1: false} {
+		r := newRig(t)
+		r.page(0, nil)
+		r.enqueue(1, r.m.window.read+later)
+		if r.tick(0); (r.m.jobs[r.job(1).ID] != nil) != kept {
+			t.Errorf("due %d ms above the read mark: in memory %v", later, !kept)
+		}
+	}
+}
+
+// page passes the time and takes the page that is wanted then, if there is one.
+func (r *machineRig) page(ms int64, rows []store.Row) (store.Range, bool) {
+	r.pass(ms)
+	rg, ok := r.m.page(r.now)
+	if ok {
+		r.m.loaded(rows, false, r.now)
+	}
+	return rg, ok
+}
+
+// TestReadHalfAHorizonAhead: rows that were left in the store, or lie above the read mark, are
+// read when there is half of the horizon left until they are due, and not before.
+func TestReadHalfAHorizonAhead(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]func(*machineRig) store.Row{
+		"its next attempt": func(r *machineRig) store.Row { return waitingRow(r, 1, 0, 5000, 0) },
+		"its own time":     func(r *machineRig) store.Row { return waitingRow(r, 1, 0, 0, r.now.wall+5000) },
+	} {
+		r := newRig(t) // a horizon of 1000 ms
+		low := row(r)
+		low.At = r.m.window.read
+		r.page(0, []store.Row{low})
+		r.page(4499, nil)
+		if rg, ok := r.page(0, nil); ok {
+			t.Errorf("%s: %+v is read 501 ms before it is due", name, rg)
+		}
+		if rg, ok := r.page(1, nil); !ok || rg.AfterAt != low.At-1 {
+			t.Errorf("%s: %+v is read 500 ms before it is due: %v", name, rg, ok)
+		}
+	}
+	r := newRig(t)
+	first, _ := r.page(0, nil)
+	if rg, ok := r.page(499, nil); ok {
+		t.Errorf("%+v is read 501 ms before what lies above the mark is due", rg)
+	}
+	if rg, ok := r.page(1, nil); !ok || rg.AfterAt != first.UpTo || rg.UpTo != first.UpTo+500 {
+		t.Errorf("%+v is read 500 ms before what lies above the mark is due: %v", rg, ok)
+	}
+}
+
 // TestMarks: inserts lie above the read mark, the low mark below every live row, and
 // a range is deleted only up to a mark that is stored.
 func TestMarks(t *testing.T) {
