@@ -149,6 +149,43 @@ func (c counting) Count(ctx context.Context, id store.ShardID, r store.Range) (i
 	return c.Shards.Count(ctx, id, r)
 }
 
+// slowCounts answers each count after a while.
+type slowCounts struct{ store.Shards }
+
+func (s slowCounts) Count(ctx context.Context, id store.ShardID, r store.Range) (int, error) {
+	n, err := s.Shards.Count(ctx, id, r)
+	time.Sleep(2 * time.Second)
+	return n, err
+}
+
+// TestDepthsOfASlowStore: what changed while the store counted makes the count void, however often
+// somebody asks meanwhile.
+func TestDepthsOfASlowStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := runOver(t, sim.New(), "w", nothing, over(func(st store.Shards) store.Shards { return slowCounts{st} }))
+		put := func(key string) {
+			j := aJob(key)
+			j.Due = time.Now().Add(24 * time.Hour)
+			r.put(t, j)
+		}
+		put("before")
+		r.eng.Depths()
+		time.Sleep(time.Second)
+		put("meanwhile")
+		for range 20 {
+			if d := r.eng.Depths()[0].Pending; !d.More && d.Jobs != 2 {
+				t.Errorf("%+v, there are 2", d)
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		if d := r.eng.Depths()[0].Pending; d.More {
+			t.Errorf("%+v: not counted again", d)
+		}
+		r.end(t)
+	})
+}
+
 type lateJobs struct {
 	mu   sync.Mutex
 	list []engine.LateJob
