@@ -93,8 +93,8 @@ func TestDepths(t *testing.T) {
 	})
 }
 
-// TestDepthsOfABusyShard: rows that change while they are counted are counted again later,
-// and until then there may be more.
+// TestDepthsOfABusyShard: rows that change while they are counted are counted again later, if
+// somebody asks, and until then there may be more.
 func TestDepthsOfABusyShard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var busy atomic.Bool
@@ -121,6 +121,11 @@ func TestDepthsOfABusyShard(t *testing.T) {
 		if n := counts.Load(); n > 10 {
 			t.Errorf("the store was asked %d times within a minute", n)
 		}
+		before := counts.Load()
+		time.Sleep(20 * time.Minute)
+		if n := counts.Load() - before; n > 1 {
+			t.Errorf("the store was asked %d times though nobody wanted to know any more", n)
+		}
 		busy.Store(false)
 		for range 600 {
 			r.eng.Depths()
@@ -142,6 +147,43 @@ type counting struct {
 func (c counting) Count(ctx context.Context, id store.ShardID, r store.Range) (int, error) {
 	c.before()
 	return c.Shards.Count(ctx, id, r)
+}
+
+// slowCounts answers each count after a while.
+type slowCounts struct{ store.Shards }
+
+func (s slowCounts) Count(ctx context.Context, id store.ShardID, r store.Range) (int, error) {
+	n, err := s.Shards.Count(ctx, id, r)
+	time.Sleep(2 * time.Second)
+	return n, err
+}
+
+// TestDepthsOfASlowStore: what changed while the store counted makes the count void, however often
+// somebody asks meanwhile.
+func TestDepthsOfASlowStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := runOver(t, sim.New(), "w", nothing, over(func(st store.Shards) store.Shards { return slowCounts{st} }))
+		put := func(key string) {
+			j := aJob(key)
+			j.Due = time.Now().Add(24 * time.Hour)
+			r.put(t, j)
+		}
+		put("before")
+		r.eng.Depths()
+		time.Sleep(time.Second)
+		put("meanwhile")
+		for range 20 {
+			if d := r.eng.Depths()[0].Pending; !d.More && d.Jobs != 2 {
+				t.Errorf("%+v, there are 2", d)
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		if d := r.eng.Depths()[0].Pending; d.More {
+			t.Errorf("%+v: not counted again", d)
+		}
+		r.end(t)
+	})
 }
 
 type lateJobs struct {

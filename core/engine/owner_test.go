@@ -2,10 +2,12 @@ package engine
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"fencepost/core/clock"
+	"fencepost/core/job"
 	"fencepost/core/schedule"
 	"fencepost/core/store"
 )
@@ -91,6 +93,39 @@ func TestTooLate(t *testing.T) {
 	}
 	if n := o.callers.Load(); n != 0 {
 		t.Errorf("%d callers keep their room", n)
+	}
+}
+
+// TestLateStart: a run is reported that starts late by more than LateAfter, the time of a pause not
+// counted. If its job was while it waited, the next attempt is.
+func TestLateStart(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		by, paused int64
+		told       bool
+		want       int64
+	}{
+		"in time":              {4000, 0, false, 0},
+		"late":                 {4001, 0, false, 4001},
+		"in time but a pause":  {4500, 500, false, 0},
+		"late even so":         {4501, 500, false, 4001},
+		"told while it waited": {4001, 0, true, 0},
+	} {
+		r := newRig(t)
+		var told []int64
+		o := &owner{m: r.m, e: &Engine{o: Options{
+			World:   World{Clock: standing{now: ms(r.now.mono)}, Wall: func() time.Time { return time.UnixMilli(r.now.wall) }},
+			Reports: Reports{LateAfter: 4 * time.Second, LateJob: func(l LateJob) { told = append(told, l.By.Milliseconds()) }},
+		}}}
+		r.m.head.Pause = store.Pause{Since: r.now.wall - 1000, Lasted: c.paused}
+		i := &intent{e: &entry{toldLate: c.told}}
+		o.lateStart(i, job.Run{Job: r.job(1), Due: r.now.wall - c.by})
+		if c.want == 0 && len(told) != 0 || c.want > 0 && !slices.Equal(told, []int64{c.want}) {
+			t.Errorf("%s: told of %v ms, want %d", name, told, c.want)
+		}
+		if i.e.toldLate {
+			t.Errorf("%s: its next attempt is not told of", name)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"fencepost/core/clock"
 	"fencepost/core/job"
+	"fencepost/core/store"
 )
 
 // TestNotBeforeItsOwnTime: a job may run in the very ms that it was asked for, and not before.
@@ -23,6 +24,33 @@ func TestNotBeforeItsOwnTime(t *testing.T) {
 	}
 	if p := r.tick(1); p.slots != 1 {
 		t.Errorf("not claimed at its time: %+v", p.batch.Ops)
+	}
+}
+
+// TestHastenUntilTheLastMoment: a job that is due in a millisecond is brought forward. Of one
+// that is due its caller is told that nothing was done.
+func TestHastenUntilTheLastMoment(t *testing.T) {
+	t.Parallel()
+	const rests = 5
+	for left, due := range map[int64]bool{1: false, 0: true} {
+		for _, own := range []bool{false, true} {
+			r := newRig(t)
+			row := waitingRow(r, 1, 0, rests, 0)
+			if own {
+				row = waitingRow(r, 1, 0, 0, r.now.wall+rests)
+			}
+			r.m.page(r.now)
+			r.m.loaded([]store.Row{row}, false, r.now)
+			r.pass(rests - left)
+			r.command(doHasten, r.job(1).ID)
+			p := r.next(0)
+			if (p == nil) != due {
+				t.Errorf("%d ms before it is due, by its own time %v: planned %+v", left, own, p)
+			}
+			if out := r.m.take(); due && (len(out) != 1 || out[0].kind != effAck || !out[0].duplicate) || !due && len(out) != 0 {
+				t.Errorf("%d ms before it is due, by its own time %v: %+v", left, own, out)
+			}
+		}
 	}
 }
 
@@ -117,9 +145,11 @@ func TestALookupGoesWithItsCommand(t *testing.T) {
 		t.Fatal("its rows are not asked for again")
 	}
 	state, row := r.rowsOf(r.job(1), job.Pending, r.now.wall+5000)
-	r.m.found(id, asked, &lookup{state: state, row: row}, false)
-	if again.done {
-		t.Error("what was read for the caller who left counts")
+	for _, failed := range []bool{false, true} {
+		r.m.found(id, asked, &lookup{state: state, row: row}, failed)
+		if again.done || r.m.lookups[id] != again {
+			t.Errorf("what was read for the caller who left counts; failed: %v", failed)
+		}
 	}
 	if !r.enqueue(1, 0).goes() {
 		t.Fatal("the caller of an enqueue cannot go")

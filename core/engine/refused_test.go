@@ -43,3 +43,30 @@ func TestARetryThatTheStoreRefuses(t *testing.T) {
 	}
 	t.Error("its retry is tried again and again")
 }
+
+// TestSlotsOfChangesThatGoAlone: of the changes of a refused batch a claim asks for the one slot
+// that it takes, and is tried in its turn. What needs none asks for none: others may have it.
+func TestSlotsOfChangesThatGoAlone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.enqueue(1, 0)
+	r.enqueue(2, 0)
+	r.tick(0)
+	r.enqueue(3, 0)
+	all := r.next(5)
+	if len(all.intents) != 3 || all.slots != 2 {
+		t.Fatalf("%d changes, %d of them claims", len(all.intents), all.slots)
+	}
+	r.m.refused(all, errors.New("unavailable"))
+	r.tickBeat()
+	for n, i := range all.intents {
+		want := 0
+		if i.kind == doClaim {
+			want = 1
+		}
+		asks := r.m.wanted(r.now)
+		if p := r.tick(asks); asks != want || len(p.intents) != 1 || p.intents[0] != i || p.slots != want {
+			t.Errorf("change %d asks for %d slots, want %d; planned is %+v", n, asks, want, p.intents)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"testing"
 
 	"fencepost/core/job"
@@ -35,6 +36,85 @@ func TestAPageShowsWhatIsGone(t *testing.T) {
 	p := r.tick(5)
 	if len(p.intents) != 1 || p.intents[0].job() != r.job(2).ID {
 		t.Errorf("claimed %v", p.intents)
+	}
+}
+
+// TestPagesFillMemoryOnce: a job that a page brought makes room for one other when it is claimed,
+// and not again when its run ends. Or memory would fill beyond its bound.
+func TestPagesFillMemoryOnce(t *testing.T) {
+	t.Parallel()
+	for name, result := range map[string]error{"completed": nil, "failed": errors.New("x")} {
+		r := newRig(t, func(c *machineConfig) { c.maxLoaded, c.page = 2, 2 })
+		for n := 0; n < 6; n += 2 {
+			if _, ok := r.m.page(r.now); !ok {
+				t.Fatalf("%s: no page is wanted though there is room", name)
+			}
+			r.m.loaded([]store.Row{pendingOf(r, n, int64(5000+n), 0), pendingOf(r, n+1, int64(5001+n), 0)}, false, r.now)
+			if rg, ok := r.m.page(r.now); ok {
+				t.Errorf("%s: after %d jobs the page %+v is wanted though memory is full", name, n, rg)
+			}
+			if p := r.tick(2); p.slots != 2 {
+				t.Fatalf("%s: %d claims", name, p.slots)
+			}
+			for _, id := range []job.ID{r.job(n).ID, r.job(n + 1).ID} {
+				r.m.finished(id, r.m.jobs[id].run, result, r.now, 0)
+			}
+			r.tick(0)
+		}
+	}
+}
+
+// TestWhatIsKept: a job that is due up to the read mark is in memory at once, as its row lies
+// above what is read. One that is due later is read in time.
+func TestWhatIsKept(t *testing.T) {
+	t.Parallel()
+	for later, kept := range map[int64]bool{0: true, 1: false} {
+		r := newRig(t)
+		r.page(0, nil)
+		r.enqueue(1, r.m.window.read+later)
+		if r.tick(0); (r.m.jobs[r.job(1).ID] != nil) != kept {
+			t.Errorf("due %d ms above the read mark: in memory %v", later, !kept)
+		}
+	}
+}
+
+// page passes the time and takes the page that is wanted then, if there is one.
+func (r *machineRig) page(ms int64, rows []store.Row) (store.Range, bool) {
+	r.pass(ms)
+	rg, ok := r.m.page(r.now)
+	if ok {
+		r.m.loaded(rows, false, r.now)
+	}
+	return rg, ok
+}
+
+// TestReadHalfAHorizonAhead: rows that were left in the store, or lie above the read mark, are
+// read when there is half of the horizon left until they are due, and not before.
+func TestReadHalfAHorizonAhead(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]func(*machineRig) store.Row{
+		"its next attempt": func(r *machineRig) store.Row { return waitingRow(r, 1, 0, 5000, 0) },
+		"its own time":     func(r *machineRig) store.Row { return waitingRow(r, 1, 0, 0, r.now.wall+5000) },
+	} {
+		r := newRig(t) // a horizon of 1000 ms
+		low := row(r)
+		low.At = r.m.window.read
+		r.page(0, []store.Row{low})
+		r.page(4499, nil)
+		if rg, ok := r.page(0, nil); ok {
+			t.Errorf("%s: %+v is read 501 ms before it is due", name, rg)
+		}
+		if rg, ok := r.page(1, nil); !ok || rg.AfterAt != low.At-1 {
+			t.Errorf("%s: %+v is read 500 ms before it is due: %v", name, rg, ok)
+		}
+	}
+	r := newRig(t)
+	first, _ := r.page(0, nil)
+	if rg, ok := r.page(499, nil); ok {
+		t.Errorf("%+v is read 501 ms before what lies above the mark is due", rg)
+	}
+	if rg, ok := r.page(1, nil); !ok || rg.AfterAt != first.UpTo || rg.UpTo != first.UpTo+500 {
+		t.Errorf("%+v is read 500 ms before what lies above the mark is due: %v", rg, ok)
 	}
 }
 
