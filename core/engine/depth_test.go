@@ -144,6 +144,43 @@ func (c counting) Count(ctx context.Context, id store.ShardID, r store.Range) (i
 	return c.Shards.Count(ctx, id, r)
 }
 
+// brimful is a store that counts for a while, and finds as many rows as it may count.
+type brimful struct {
+	store.Shards
+	counts *atomic.Int64
+}
+
+func (b brimful) Count(_ context.Context, _ store.ShardID, r store.Range) (int, error) {
+	b.counts.Add(1)
+	time.Sleep(500 * time.Millisecond)
+	return r.Limit, nil
+}
+
+// TestDepthsOfABrimfulShard: however often somebody asks, one count is on its way for each of the
+// two kinds of rows. When nobody asks any more the store has its peace, though there are more
+// rows than it counted.
+func TestDepthsOfABrimfulShard(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var counts atomic.Int64
+		r := runOver(t, sim.New(), "w", nothing, over(func(st store.Shards) store.Shards { return brimful{st, &counts} }))
+		for range 4 {
+			r.eng.Depths()
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := counts.Load(); n != 2 {
+			t.Errorf("%d counts are on their way", n)
+		}
+		time.Sleep(time.Hour) // who asked meanwhile has another count, and that is the last
+		if n := counts.Load(); n != 4 {
+			t.Errorf("the store was asked %d times, for two kinds of rows twice", n)
+		}
+		if d := r.eng.Depths()[0]; !d.Pending.More || d.Pending.Jobs != engine.MaxCounted {
+			t.Errorf("%+v", d)
+		}
+		r.end(t)
+	})
+}
+
 type lateJobs struct {
 	mu   sync.Mutex
 	list []engine.LateJob
