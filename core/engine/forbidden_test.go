@@ -162,6 +162,29 @@ func TestUnreadableRows(t *testing.T) {
 	})
 }
 
+// TestANodeThatRefusesAlone: it may lack a table that all others have. Another one is asked for a
+// job's rows, and the command is carried out.
+func TestANodeThatRefusesAlone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var reads atomic.Int64
+		r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards {
+			return mistake.Shards{Shards: s, OnRow: func(ctx context.Context, id store.ShardID, k store.Key) (*store.Row, error) {
+				if reads.Add(1) == 1 {
+					return nil, errForbidden
+				}
+				return s.Row(ctx, id, k)
+			}}
+		}))
+		j := aJob("far")
+		j.Due = time.Now().Add(24 * time.Hour)
+		r.put(t, j)
+		if err := r.command(t.Context(), engine.CancelJob, j.ID); err != nil || reads.Load() < 2 {
+			t.Errorf("%v after %d reads", err, reads.Load())
+		}
+		r.end(t)
+	})
+}
+
 // outcomes counts what many callers are told, and when the last of them was.
 type outcomes struct{ ok, busy, other atomic.Int64 }
 

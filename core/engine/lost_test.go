@@ -143,3 +143,34 @@ func TestATakeoverThatTheStoreRefuses(t *testing.T) {
 		}
 	})
 }
+
+// TestAShardThatIsNotThereYet: a plain read may miss the header that was just inserted. The
+// contender looks again, and owns the shard when it shows.
+func TestAShardThatIsNotThereYet(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		shows := time.Now().Add(10 * time.Second)
+		r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards { return unseen{s, shows} }))
+		time.Sleep(time.Until(shows) - time.Second)
+		if r.eng.Owns(shard0) {
+			t.Error("it owns a shard that it has not seen")
+		}
+		time.Sleep(3 * time.Second)
+		if !r.eng.Owns(shard0) {
+			t.Error("it does not own the shard")
+		}
+		r.end(t)
+	})
+}
+
+// unseen is a store whose plain reads show no header for a while.
+type unseen struct {
+	store.Shards
+	shows time.Time
+}
+
+func (u unseen) Look(ctx context.Context, id store.ShardID, serial bool) (*store.Header, error) {
+	if !serial && time.Now().Before(u.shows) {
+		return nil, nil
+	}
+	return u.Shards.Look(ctx, id, serial)
+}
