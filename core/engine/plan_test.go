@@ -11,31 +11,42 @@ import (
 )
 
 // TestAFloodStarvesNothing: with more enqueues than can be taken and more due jobs than
-// can run, jobs are taken, run and end, none of them at the others' cost.
+// can run, jobs are taken, run and end, none of them at the others' cost; in the smallest
+// batches too, whose third has no room for a change.
 func TestAFloodStarvesNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(c *machineConfig) { c.maxOps = 24 })
-	const batches = 120
-	taken, begun, ended, asked := 0, 0, 0, 0
-	for range batches {
-		for ; r.m.queue.len() < 200; asked++ {
-			r.enqueue(asked, 0)
-		}
-		r.tick(r.m.cfg.maxRunning - r.m.running)
-		for _, e := range r.m.take() {
-			switch {
-			case e.kind == effAck:
-				taken++
-			case e.kind == effStart:
-				begun++
-				r.m.finished(e.run.Job.ID, e.run.ID, nil, r.now, 0)
-			case e.kind == effDone && e.i.kind == doFinish:
-				ended++
+	for _, most := range []int{24, minOps} {
+		r := newRig(t, func(c *machineConfig) { c.maxOps = most })
+		const batches = 120
+		taken, begun, ended, asked := 0, 0, 0, 0
+		flood := func() {
+			for ; r.m.queue.len() < 200; asked++ {
+				r.enqueue(asked, 0)
 			}
 		}
-	}
-	if taken < batches || begun < batches || ended < batches {
-		t.Errorf("in %d batches %d jobs were taken, %d began, %d ended", batches, taken, begun, ended)
+		for len(r.m.jobs) < batches {
+			flood()
+			r.tick(0)
+		}
+		r.m.take()
+		for range batches {
+			flood()
+			r.tick(r.m.cfg.maxRunning - r.m.running)
+			for _, e := range r.m.take() {
+				switch {
+				case e.kind == effAck:
+					taken++
+				case e.kind == effStart:
+					begun++
+					r.m.finished(e.run.Job.ID, e.run.ID, nil, r.now, 0)
+				case e.kind == effDone && e.i.kind == doFinish:
+					ended++
+				}
+			}
+		}
+		if least := batches * most / 24; taken < least || begun < least || ended < least {
+			t.Errorf("in %d batches of %d %d jobs were taken, %d began, %d ended", batches, most, taken, begun, ended)
+		}
 	}
 }
 

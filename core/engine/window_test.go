@@ -227,6 +227,31 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// TestSweepsStayBelowTheLimit: what is forgotten is shared out among batches by its size, too.
+func TestSweepsStayBelowTheLimit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *machineConfig) { c.maxOps, c.maxBytes = 100, 3000 })
+	if _, ok := r.m.sweepRange(9000); !ok {
+		t.Fatal("nothing is swept")
+	}
+	var rows []store.Row
+	for n := range 40 {
+		rows = append(rows, store.Row{Key: store.Key{Kind: store.KindEnded, At: int64(n), ID: string(r.job(n).ID)}})
+	}
+	r.m.sweep(rows, false, len(rows))
+	swept := 0
+	for p := r.next(0); p != nil; p = r.next(0) {
+		if got := p.batch.Bytes(); got > 3000 {
+			t.Errorf("a batch of %d sweeps has %d bytes, at most 3000", len(p.intents), got)
+		}
+		swept += len(p.intents)
+		r.m.settled(p)
+	}
+	if swept != len(rows) {
+		t.Errorf("%d of %d rows are swept", swept, len(rows))
+	}
+}
+
 // TestLowestRun: a run counts from the plan that claims it to the batch that ends it.
 func TestLowestRun(t *testing.T) {
 	t.Parallel()
