@@ -34,18 +34,19 @@ func TestErrorsSayWhatIsCertain(t *testing.T) {
 	}
 }
 
-// unread is a store whose job rows cannot be read for a while.
+// unread is a store whose job rows cannot be read for a while, for some reason.
 type unread struct {
 	store.Shards
 	failing *atomic.Bool
 	asked   *atomic.Int64
+	why     error
 }
 
 func (u unread) Row(ctx context.Context, id store.ShardID, k store.Key) (*store.Row, error) {
 	if k.Kind == store.KindJob && u.failing.Load() {
 		u.asked.Add(1)
 		time.Sleep(time.Millisecond) // of the bubble
-		return nil, errors.New("no answer")
+		return nil, u.why
 	}
 	return u.Shards.Row(ctx, id, k)
 }
@@ -56,7 +57,7 @@ func TestAFailingReadIsRepeatedInPeace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var failing atomic.Bool
 		var asked atomic.Int64
-		r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards { return unread{s, &failing, &asked} }))
+		r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards { return unread{s, &failing, &asked, errors.New("no answer")} }))
 		j := aJob("far")
 		j.Due = time.Now().Add(24 * time.Hour)
 		r.put(t, j)
@@ -70,6 +71,26 @@ func TestAFailingReadIsRepeatedInPeace(t *testing.T) {
 		}
 		if s, _ := r.state(j.ID); s != job.Cancelled {
 			t.Errorf("it is %s", s)
+		}
+		r.end(t)
+	})
+}
+
+// TestAReadThatOneNodeRefuses for good is repeated: another node may know better, and the command
+// is carried out.
+func TestAReadThatOneNodeRefuses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var failing atomic.Bool
+		var asked atomic.Int64
+		why := &store.Error{Op: "read", Outcome: store.Fail, Permanent: true, Cause: errors.New("no such table")}
+		r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards { return unread{s, &failing, &asked, why} }))
+		j := aJob("far")
+		j.Due = time.Now().Add(24 * time.Hour)
+		r.put(t, j)
+		failing.Store(true)
+		time.AfterFunc(1500*time.Microsecond, func() { failing.Store(false) }) // after two reads
+		if err := r.command(t.Context(), engine.CancelJob, j.ID); err != nil || asked.Load() != 2 {
+			t.Errorf("%v, refused %d times", err, asked.Load())
 		}
 		r.end(t)
 	})
