@@ -1,32 +1,97 @@
-package engine
+package engine_test
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/store"
+	"fencepost/core/store/sim"
 )
 
-// TestErrorsSayWhatIsKnown: who reads an error learns whether the change certainly was not made,
-// and why.
-func TestErrorsSayWhatIsKnown(t *testing.T) {
+// TestErrorsSayWhatIsCertain: who reads one knows whether to ask again.
+func TestErrorsSayWhatIsCertain(t *testing.T) {
 	t.Parallel()
-	cause := errors.New("the reason")
+	why := errors.New("the cause")
 	for _, c := range []struct {
 		err  error
 		says string
 	}{
-		{&EnqueueError{Job: "j", Outcome: store.Fail, Cause: cause}, "job j was not enqueued: the reason"},
-		{&EnqueueError{Job: "j", Outcome: store.Unknown, Cause: cause}, "job j may or may not have been enqueued: enqueue it again with the same id: the reason"},
-		{&CommandError{Command: "cancel", Job: "j", Outcome: store.Fail, Cause: cause}, "cancel of job j was not done: the reason"},
-		{&CommandError{Command: "put", Schedule: "s", Outcome: store.Unknown, Cause: cause}, "put of schedule s may or may not have been done: the reason"},
-		{&CommandError{Command: "pause", Shard: "q/0", Outcome: store.Fail, Cause: cause}, "pause of shard q/0 was not done: the reason"},
-		{&StateError{Job: "j", State: job.Running}, "job j is running"},
+		{&engine.EnqueueError{Job: "j", Outcome: store.Fail, Cause: why}, "job j was not enqueued: the cause"},
+		{&engine.EnqueueError{Job: "j", Outcome: store.Unknown, Cause: why}, "job j may or may not have been enqueued"},
+		{&engine.CommandError{Command: "cancel", Job: "j", Outcome: store.Fail, Cause: why}, "cancel of job j was not done: the cause"},
+		{&engine.CommandError{Command: "put", Schedule: "s", Outcome: store.Unknown, Cause: why}, "put of schedule s may or may not have been done"},
+		{&engine.CommandError{Command: "pause", Shard: "q/1", Outcome: store.Fail, Cause: why}, "pause of shard q/1 was not done"},
 	} {
-		if got := c.err.Error(); !strings.HasSuffix(got, c.says) {
-			t.Errorf("%q, want %q", got, c.says)
+		if !strings.Contains(c.err.Error(), c.says) || !errors.Is(c.err, why) {
+			t.Errorf("%q does not say %q", c.err, c.says)
 		}
 	}
+}
+
+// unread is a store whose job rows cannot be read for a while, for some reason.
+type unread struct {
+	store.Shards
+	failing *atomic.Bool
+	asked   *atomic.Int64
+	why     error
+}
+
+func (u unread) Row(ctx context.Context, id store.ShardID, k store.Key) (*store.Row, error) {
+	if k.Kind == store.KindJob && u.failing.Load() {
+		u.asked.Add(1)
+		time.Sleep(time.Millisecond) // of the bubble
+		return nil, u.why
+	}
+	return u.Shards.Row(ctx, id, k)
+}
+
+// TestAFailingReadIsRepeatedInPeace: a command waits for the rows of its job, and a store that
+// cannot read them is not asked without a pause.
+func TestAFailingReadIsRepeatedInPeace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var failing atomic.Bool
+		var asked atomic.Int64
+		r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards { return unread{s, &failing, &asked, errors.New("no answer")} }))
+		j := aJob("far")
+		j.Due = time.Now().Add(24 * time.Hour)
+		r.put(t, j)
+		failing.Store(true)
+		time.AfterFunc(6*time.Second, func() { failing.Store(false) })
+		if err := r.command(t.Context(), engine.CancelJob, j.ID); err != nil {
+			t.Error(err)
+		}
+		if n := asked.Load(); n < 2 || n > 100 {
+			t.Errorf("read %d times within 6 s", n)
+		}
+		if s, _ := r.state(j.ID); s != job.Cancelled {
+			t.Errorf("it is %s", s)
+		}
+		r.end(t)
+	})
+}
+
+// TestAReadThatOneNodeRefuses for good is repeated: another node may know better, and the command
+// is carried out.
+func TestAReadThatOneNodeRefuses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var failing atomic.Bool
+		var asked atomic.Int64
+		why := &store.Error{Op: "read", Outcome: store.Fail, Permanent: true, Cause: errors.New("no such table")}
+		r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards { return unread{s, &failing, &asked, why} }))
+		j := aJob("far")
+		j.Due = time.Now().Add(24 * time.Hour)
+		r.put(t, j)
+		failing.Store(true)
+		time.AfterFunc(1500*time.Microsecond, func() { failing.Store(false) }) // after two reads
+		if err := r.command(t.Context(), engine.CancelJob, j.ID); err != nil || asked.Load() != 2 {
+			t.Errorf("%v, refused %d times", err, asked.Load())
+		}
+		r.end(t)
+	})
 }

@@ -240,3 +240,38 @@ func TestSequencesOfPlainJobs(t *testing.T) {
 		r.end(t)
 	})
 }
+
+// vanishing does something after a schedule's definition was read.
+type vanishing struct {
+	store.Shards
+	then func()
+}
+
+func (v vanishing) Row(ctx context.Context, id store.ShardID, k store.Key) (*store.Row, error) {
+	row, err := v.Shards.Row(ctx, id, k)
+	if k.Kind == store.KindSchedule && k.At == engine.AtDefinition {
+		v.then()
+	}
+	return row, err
+}
+
+// TestAScheduleThatIsRemovedWhileItIsRead is none, and no broken one.
+func TestAScheduleThatIsRemovedWhileItIsRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var r *rig
+		r = runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards {
+			return vanishing{s, func() {
+				if _, err := r.eng.Schedule(t.Context(), command(engine.RemoveSchedule)); err != nil {
+					t.Error(err)
+				}
+			}}
+		}))
+		if _, err := r.eng.Schedule(t.Context(), put(minutely(schedule.OverlapAllow))); err != nil {
+			t.Fatal(err)
+		}
+		if d, _, err := r.eng.ReadSchedule(t.Context(), "q", "s"); err != nil || d.Key != "" {
+			t.Errorf("%+v, %v", d, err)
+		}
+		r.end(t)
+	})
+}

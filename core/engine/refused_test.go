@@ -70,3 +70,39 @@ func TestSlotsOfChangesThatGoAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestAFireThatIsDecidedAgain, as the job of one of its occurrences exists, is another change than
+// the one that the store refused before: that does not count against it.
+func TestAFireThatIsDecidedAgain(t *testing.T) {
+	t.Parallel()
+	r := newScheduleRig(t, func(c *machineConfig) { c.maxOps = 40 })
+	s := r.put(r.every("s"))
+	r.pass(2000)
+	refusals := 0
+	for n := 0; n < 40 && s.state.Last < r.now.wall; n++ {
+		p := r.m.next(tickInput{now: r.now, fires: true, owner: "w", nonce: fmt.Sprint("x", n), beat: true})
+		switch {
+		case !p.jobs[s.id]:
+			r.m.settled(p)
+			continue
+		case refusals == strikesToCondemn: // once with others, and all but once alone
+			first := job.Occurrence{Schedule: "s", Nominal: r.now.wall - 1000}
+			if !p.alone || !r.m.rejected(p, exists(first.ID("q", 1))) {
+				t.Fatalf("the batch is %s", what(p))
+			}
+		case refusals <= strikesToCondemn+1:
+			r.m.refused(p, errors.New("no"))
+		default:
+			r.m.settled(p)
+		}
+		refusals++
+	}
+	for _, x := range r.m.take() {
+		if x.kind == effLate && x.late.Err != nil {
+			t.Errorf("it is stopped: %v", x.late.Err)
+		}
+	}
+	if s.state.Last != r.now.wall || s.state.Fired != 1 {
+		t.Errorf("%+v after %d batches", s.state, refusals)
+	}
+}

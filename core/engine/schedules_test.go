@@ -362,3 +362,28 @@ func TestLevels(t *testing.T) {
 		}
 	}
 }
+
+// TestLevelsOfABusyShard: the range waits for the next batch if one of its places is written by
+// this one, and for nothing else.
+func TestLevelsOfABusyShard(t *testing.T) {
+	t.Parallel()
+	r := newScheduleRig(t, func(c *machineConfig) { c.trimEvery = 1 })
+	r.m.schedules.graves.dig("s")
+	definition := store.Key{Kind: store.KindSchedule, At: AtDefinition, ID: "s"}
+	state := store.Key{Kind: store.KindSchedule, At: AtState, ID: "s"}
+	row := func(k store.Key) store.Op { return put(store.Row{Key: k}) }
+	for name, c := range map[string]struct {
+		op   store.Op
+		goes bool
+	}{
+		"a definition":      {row(definition), false},
+		"a state":           {row(state), false},
+		"a removed one":     {remove(state), true},
+		"a job":             {row(jobKey("s")), true},
+		"a job that is new": {store.Op{Kind: store.PutNew, Row: store.Row{Key: jobKey("s")}}, true},
+	} {
+		if ops := r.m.levels(&plan{batch: store.Batch{Ops: []store.Op{c.op}}}); (len(ops) == 2) != c.goes {
+			t.Errorf("beside %s: %+v", name, ops)
+		}
+	}
+}

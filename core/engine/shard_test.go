@@ -200,6 +200,7 @@ func TestRetire(t *testing.T) {
 		var asked atomic.Int64
 		var mu sync.Mutex
 		var retired []job.ID
+		var last context.Context // of one call after the other
 		h := func(_ context.Context, k *worker.Task) error {
 			if k.Run.Job.Key == "long" {
 				<-over
@@ -208,8 +209,12 @@ func TestRetire(t *testing.T) {
 		}
 		r := run(t, sim.New(), "w", h, func(o *engine.Options) {
 			o.DedupeWindow, o.InboxPoll = time.Hour, time.Second
-			o.Retire = func(_ context.Context, id store.ShardID, below job.RunID, ended []job.ID) error {
+			o.Retire = func(ctx context.Context, id store.ShardID, below job.RunID, ended []job.ID) error {
 				asked.Add(1)
+				if last != nil && last.Err() == nil {
+					t.Error("the call before has returned, and its context has not ended")
+				}
+				last = ctx
 				if id != shard0 || len(ended) == 0 || below < job.FirstRunID(1) {
 					t.Errorf("Retire(%s, %s, %v)", id, below, ended)
 				}

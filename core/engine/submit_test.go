@@ -17,7 +17,8 @@ import (
 )
 
 // TestSubmitForwards: by what the owner answers, the job goes into the inbox or not,
-// and the next Submit tries the address again or not.
+// and the next Submit tries the address again or not. Both get the same job: what it leaves to
+// defaults is this process's choice, not the owner's.
 func TestSubmitForwards(t *testing.T) {
 	t.Parallel()
 	failed := func(cause error) error { return &engine.EnqueueError{Outcome: store.Fail, Cause: cause} }
@@ -48,6 +49,9 @@ func TestSubmitForwards(t *testing.T) {
 					o.Addr = "at b"
 					o.Forward = func(fctx context.Context, addr string, j job.Job) (engine.Receipt, error) {
 						asked = append(asked, addr)
+						if j.MaxAttempts < 1 || j.MaxDuration <= 0 || j.Rescue == "" {
+							t.Errorf("forwarded without what it leaves to defaults: %+v", j)
+						}
 						if c.cancel {
 							cancel()
 						}
