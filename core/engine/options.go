@@ -272,8 +272,8 @@ func (o Options) check() error {
 		return bad("MaxOps is %d: want %d to %d", o.MaxOps, minOps, store.MaxOps)
 	case o.MaxBytes < minBytes || o.MaxBytes > store.MaxBytes:
 		return bad("MaxBytes is %d: want %d to %d", o.MaxBytes, minBytes, store.MaxBytes)
-	case o.MaxRunning < 1 || o.MaxWaiting < 1 || o.MaxLoaded < 1 || o.MaxPending < 1 || o.MaxPendingBytes < 1 || o.PageSize < 1:
-		return bad("MaxRunning, MaxWaiting, MaxPending, MaxPendingBytes, PageSize and MaxLoaded must be at least 1")
+	case o.MaxRunning < 1 || o.MaxWaiting < 1 || o.MaxLoaded < 1 || o.MaxPending < 1 || o.MaxPendingBytes < 1 || o.PageSize < 1 || o.TrimEvery < 1:
+		return bad("MaxRunning, MaxWaiting, MaxPending, MaxPendingBytes, PageSize, TrimEvery and MaxLoaded must be at least 1")
 	case o.Horizon < 2*time.Millisecond || o.DedupeWindow < time.Millisecond:
 		return bad("Horizon and DedupeWindow must be some milliseconds at least")
 	}

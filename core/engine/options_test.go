@@ -70,6 +70,7 @@ func TestOptionsAtTheirLimits(t *testing.T) {
 		"MaxPending":      {func(o *Options, n int) { o.MaxPending = n }, []int{1}, []int{-1}},
 		"MaxPendingBytes": {func(o *Options, n int) { o.MaxPendingBytes = n }, []int{1}, []int{-1}},
 		"PageSize":        {func(o *Options, n int) { o.PageSize = n }, []int{1}, []int{-1}},
+		"TrimEvery":       {func(o *Options, n int) { o.TrimEvery = n }, []int{1}, []int{-1}},
 		"Shards":          {func(o *Options, n int) { o.Queues[0].Shards = n }, []int{1}, []int{0}},
 		"Horizon, in µs":  {func(o *Options, n int) { o.Horizon = time.Duration(n) * time.Microsecond }, []int{2000}, []int{1999}},
 		"DedupeWindow, in µs": {func(o *Options, n int) { o.DedupeWindow = time.Duration(n) * time.Microsecond },
