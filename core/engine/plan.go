@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fencepost/core/job"
-	"fencepost/core/schedule"
 	"fencepost/core/store"
 )
 
@@ -136,7 +135,7 @@ func room(j job.Job, body, note int) int {
 		n += enqueueBytes(j.ID, body+followRoom+len(j.Queue))
 	}
 	if !j.Occurrence.IsZero() {
-		n += stateRoom(j.Occurrence.Schedule, schedule.MaxQueue)
+		n += stateRoom(j.Occurrence.Schedule)
 	}
 	return n
 }

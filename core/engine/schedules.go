@@ -61,7 +61,7 @@ func newSchedules() schedules {
 // newRecurring makes a schedule of its definition's row.
 func newRecurring(id job.ID, def *schedule.Schedule, body []byte) *recurring {
 	return &recurring{id: id, def: def, body: body, next: schedule.Never, exists: map[job.Occurrence]bool{},
-		fireBytes: enqueueBytes(id, len(longestBody(def))), stateBytes: stateRoom(def.Key, mayWait(def))}
+		fireBytes: enqueueBytes(id, len(longestBody(def))), stateBytes: stateRoom(def.Key)}
 }
 
 // longestBody is a job of the schedule whose encoding is as long as any. What was
@@ -106,19 +106,12 @@ func (r *recurring) stateOp(st schedule.State) store.Op {
 	return put(store.Row{Key: r.keyAt(AtState), Body: body})
 }
 
-// stateRoom is the most bytes that the state of a schedule takes, of which so many
-// occurrences may wait.
-func stateRoom(key string, waiting int) int {
+// stateRoom is the most bytes that the state of a schedule takes. Occurrences may wait from
+// before its definition was changed, whatever it says now.
+func stateRoom(key string) int {
 	const id, numbers, names = 40, 300, 70
 	quoted, _ := json.Marshal(key)
-	return store.RowBytes + id + numbers + (1+waiting)*(names+len(quoted)+schedule.MaxTrigger)
-}
-
-func mayWait(def *schedule.Schedule) int {
-	if def.Overlap == schedule.OverlapQueue {
-		return schedule.MaxQueue
-	}
-	return 0
+	return store.RowBytes + id + numbers + (1+schedule.MaxQueue)*(names+len(quoted)+schedule.MaxTrigger)
 }
 
 // scheduleRange returns the next range of schedule rows to read, if there is one.
