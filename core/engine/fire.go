@@ -51,6 +51,9 @@ func (m *machine) takeFires(p *plan, now moment) bool {
 		}
 		i := &intent{kind: doFire, recurrence: recurrence{r: r}}
 		m.decideFire(i, now, limit)
+		if m.held(p, i) {
+			return true
+		}
 		m.add(p, i, now)
 		return true
 	})
@@ -202,9 +205,20 @@ func (m *machine) scheduleID(j job.Job) job.ID {
 // read is known by its id alone.
 func mayRecur(j job.Job) bool { return j.Kind == "" || !j.Occurrence.IsZero() }
 
-// held: a job's end has to wait, as its schedule is not known yet, or rides already.
+// held: a change has to wait for the next batch, as a job that it enqueues, or the schedule of the
+// job that it ends, rides already, or as that schedule is not known yet. Callers may choose ids:
+// one may enqueue by hand what a schedule is to fire, or what follows a job.
 func (m *machine) held(p *plan, i *intent) bool {
-	if i.e == nil || !mayRecur(i.e.job) {
+	if slices.ContainsFunc(i.enqueues, func(c *intent) bool { return p.jobs[c.job()] }) {
+		return true
+	}
+	if i.e == nil {
+		return false
+	}
+	if next, ok := i.e.job.Next(job.Completed, m.cfg.shards); ok && p.jobs[next.ID] {
+		return true
+	}
+	if !mayRecur(i.e.job) {
 		return false
 	}
 	if !m.schedules.loaded {

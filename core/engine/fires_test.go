@@ -83,8 +83,50 @@ func TestAFiredJobIsChangedOnce(t *testing.T) {
 	}
 }
 
+// TestWhatAnotherEnqueuesWaits: a job that a batch enqueues already, as its caller has chosen that
+// id, is not fired, triggered or made to follow another by the same batch. The next one does that.
+func TestWhatAnotherEnqueuesWaits(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		every time.Duration
+		begin func(r *machineRig) job.ID
+		then  string
+	}{
+		"an occurrence": {time.Second, func(r *machineRig) job.ID {
+			return job.Occurrence{Schedule: "s", Nominal: r.now.wall}.ID("q", 1)
+		}, "+state *job +pending"},
+		"a trigger": {time.Hour, func(r *machineRig) job.ID {
+			r.order(ScheduleCommand{Verb: TriggerSchedule, Key: "s", Trigger: "t"})
+			return job.Occurrence{Schedule: "s", Trigger: "t"}.ID("q", 1)
+		}, "+state *job +pending"},
+		"a follower": {time.Hour, func(r *machineRig) job.ID {
+			j := r.job(1, func(j *job.Job) { j.Then = []job.Job{{Kind: "second"}} })
+			r.m.enqueue(j, r.body(j), r.now, nil, nil)
+			r.tick(0)
+			run := r.runs(1)[0]
+			r.m.finished(j.ID, run.ID, nil, r.now, 0)
+			next, _ := j.Next(job.Completed, 1)
+			return next.ID
+		}, "+job +ended -running *job +pending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newScheduleRig(t)
+			r.put(r.every("s", func(d *schedule.Definition) { d.Every, d.At = c.every, time.UnixMilli(r.now.wall).Add(c.every) }))
+			r.pass(1000)
+			p := &plan{jobs: map[job.ID]bool{c.begin(r): true}}
+			r.m.fill(p, tickInput{now: r.now, fires: true})
+			if len(p.intents) > 0 {
+				t.Errorf("beside it: %s", what(p))
+			}
+			r.wantOps(r.fires(0), c.then)
+		})
+	}
+}
+
 // TestStatesHaveRoom: what is reckoned for the state of a schedule is never less than it takes,
-// with as many occurrences as may wait and numbers that are as long as any.
+// with as many occurrences as may wait, be it from before its definition was changed, and numbers
+// that are as long as any.
 func TestStatesHaveRoom(t *testing.T) {
 	t.Parallel()
 	const long = -1 << 63
@@ -93,11 +135,8 @@ func TestStatesHaveRoom(t *testing.T) {
 			r := newScheduleRig(t)
 			s := r.put(r.every(key, func(d *schedule.Definition) { d.Overlap = overlap }))
 			o := job.Occurrence{Schedule: key, Nominal: long, Trigger: strings.Repeat("t", schedule.MaxTrigger)}
-			st := schedule.State{Created: long, Last: long, Disabled: true, Ended: long, Fired: long, Missed: long, Skipped: long}
-			if overlap != schedule.OverlapAllow {
-				st.Active = o
-			}
-			for overlap == schedule.OverlapQueue && len(st.Queue) < schedule.MaxQueue {
+			st := schedule.State{Active: o, Created: long, Last: long, Disabled: true, Ended: long, Fired: long, Missed: long, Skipped: long}
+			for len(st.Queue) < schedule.MaxQueue {
 				st.Queue = append(st.Queue, o)
 			}
 			if got := s.stateOp(st).Bytes(); got > s.stateBytes {

@@ -153,7 +153,7 @@ func (e *Engine) checkSize(c *scheduleCommand) error {
 // most is the most bytes that the command takes in a batch; r is its schedule, as far
 // as that is decided.
 func (c *scheduleCommand) most(r *recurring) int {
-	n := 2*(store.RowBytes+len(c.id)) + len(c.body) + stateRoom(c.Key, schedule.MaxQueue)
+	n := 2*(store.RowBytes+len(c.id)) + len(c.body) + stateRoom(c.Key)
 	if r != nil && c.Verb == TriggerSchedule {
 		n += r.fireBytes
 	}
@@ -172,8 +172,8 @@ func (c *scheduleCommand) step(s *schedule.Schedule, st schedule.State, now int6
 }
 
 // ReadSchedule reads a schedule from the store: the latest tick may not show yet. The
-// definition's Key is "" if there is none. A schedule that cannot be read is a
-// *BrokenError.
+// definition's Key is "" if there is none, or no state of it: it may have been removed between
+// the two reads. A schedule that cannot be read is a *BrokenError.
 func (e *Engine) ReadSchedule(ctx context.Context, queue, key string) (schedule.Definition, schedule.State, error) {
 	var d schedule.Definition
 	var st schedule.State
