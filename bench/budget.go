@@ -16,7 +16,7 @@ const costWidth = 0.05
 // rule says when rounds end that have a budget. It looks at how wide intervals are and never
 // at where they lie: a rule that waited for a difference would find one.
 func (p *Plan) rule() string {
-	return fmt.Sprintf("rounds go on until the 95 %% interval of each gated cost of each arm reaches at most %.0f %% from its median, and that of each A/A copy's cost at most %.0f %% from its original's, or for %s; the rule looks at widths, never at where an interval lies",
+	return fmt.Sprintf("rounds go on until the 95 %% interval of each gated cost of each arm reaches at most %.0f %% from its median, and that of the A/A copies' costs at most %.0f %% from their originals', or for %s; the rule looks at widths, never at where an interval lies",
 		100*costWidth, 100*reports.CostNoise, measure.FormatDuration(p.Budget))
 }
 
@@ -39,7 +39,7 @@ func (p *Plan) follow() string {
 // enough says whether a round need not begin, and notes why: what is known is known well
 // enough, or the budget has no room for another one.
 func (b *bench) enough(round int, took time.Duration) bool {
-	done := round - 1
+	done := round - 1 - len(b.result.Warmed.Cold)
 	if b.plan.Budget == 0 || done < MinRounds {
 		return false
 	}
@@ -77,13 +77,14 @@ func (r *Result) wide() (out []string, err error) {
 	}
 	for _, n := range numbers {
 		for _, c := range n.Costs {
-			switch {
-			case !c.Gated:
-			case c.Width() > costWidth:
+			if c.Gated && c.Width() > costWidth {
 				out = append(out, fmt.Sprintf("%s of %s (%.0f %%)", c.ID, n.Arm.ID, 100*c.Width()))
-			case c.Noisy():
-				out = append(out, fmt.Sprintf("%s of %s by its original's (%.0f %%)", c.ID, n.Arm.ID, 100*c.ToCopied.Reach()))
 			}
+		}
+	}
+	for _, c := range reports.CopyCosts(numbers) {
+		if c.Gated && c.Noisy() {
+			out = append(out, fmt.Sprintf("%s of the A/A copies (%.0f %%)", c.ID, 100*c.Reach()))
 		}
 	}
 	return out, nil

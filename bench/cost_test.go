@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -159,7 +160,7 @@ type costsArm struct {
 func (a *costsArm) Window(_ context.Context, w Window) (Sample, error) {
 	s := Sample{Arm: a.a.ID, Round: w.Round, Seconds: 1, OK: 1, Done: 1, PerThread: []int64{1}, Latency: measure.NewHistogram()}
 	s.record(time.Millisecond, nil)
-	// Rounds one and two are far off; the noise falls off slowly or stays.
+	// The first round is far off.
 	cost := 1 + a.noise*math.Sin(float64(3*w.Round+len(a.a.ID)))
 	if w.Round <= 1 {
 		cost *= 3
@@ -170,6 +171,52 @@ func (a *costsArm) Window(_ context.Context, w Window) (Sample, error) {
 }
 
 func (a *costsArm) Close(context.Context) error { return nil }
+
+// TestColdRounds: the first rounds count for nothing while an operation takes the nodes less
+// processor time in the next one, four at most, and all do whose number is given.
+func TestColdRounds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		costs  []float64 // by round
+		rounds int       // that are given
+		cold   int
+	}{
+		"warm":               {[]float64{1, 0.91, 1.2, 1}, 0, 0},
+		"one":                {[]float64{3, 1, 1, 1}, 0, 1},
+		"two":                {[]float64{3, 2, 1, 1}, 0, 2},
+		"not for a late one": {[]float64{1, 1, 2, 1}, 0, 0},
+		"four at most":       {[]float64{32, 16, 8, 4, 2, 1}, 0, 4},
+		"a number of rounds": {[]float64{3, 1, 1, 1}, 8, 0},
+		"nodes out of sight": {[]float64{0, 0, 0, 0}, 0, 0},
+	} {
+		cfg := Config{Budget: time.Hour, Window: time.Second}
+		if c.rounds > 0 {
+			cfg = Config{Rounds: c.rounds, Window: time.Second}
+		}
+		plan, err := NewPlan(cfg, [][]Arm{{{ID: "A"}, {ID: "B"}, {ID: "C"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &bench{plan: plan, progress: NewProgress(nil), result: &Result{}}
+		for n, cost := range c.costs {
+			b.forgetCold(n)
+			for _, a := range plan.Arms {
+				s := Sample{Arm: a.ID, Round: n + 1, Cost: &reports.BenchCost{Ops: 10, Spent: map[string]float64{reports.SpentStoreCPU: cost}}}
+				if a.ID == "A" { // an arm may be off by itself
+					s.Cost.Spent[reports.SpentStoreCPU] = 7 * cost / float64(n+1)
+				}
+				b.result.Samples = append(b.result.Samples, s)
+			}
+		}
+		b.forgetCold(len(c.costs))
+		if got := len(b.result.Warmed.Cold); got != c.cold || b.result.Samples[0].Round != 1+c.cold || len(b.result.Samples) != 3*(len(c.costs)-c.cold) {
+			t.Errorf("%s: %d rounds are cold, want %d; %d samples from round %d on", name, got, c.cold, len(b.result.Samples), b.result.Samples[0].Round)
+		}
+		if b.result.Warmed.Stable == (c.cold == mostCold) && c.cold > 0 {
+			t.Errorf("%s: stable %v", name, b.result.Warmed.Stable)
+		}
+	}
+}
 
 // TestBudget: rounds end when costs are known well enough, and not before; with noise that
 // does not end the budget does.
@@ -194,8 +241,12 @@ func TestBudget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := r.Plan.Rounds; n < c.least || n > c.most || len(r.Samples) != 2*n || len(plan.Order) != n+1 {
+		cold := len(r.Warmed.Cold)
+		if n := r.Plan.Rounds; n < c.least || n > c.most || len(r.Samples) != 2*n || len(plan.Order) != n+1+cold {
 			t.Errorf("%s: %d rounds, %d samples", c.name, n, len(r.Samples))
+		}
+		if cold < 1 || r.Samples[0].Round != 1+cold || !strings.Contains(r.Warmed.String(), fmt.Sprintf("count for nothing: %d;", cold)) {
+			t.Errorf("%s: the first sample is of round %d: %s", c.name, r.Samples[0].Round, r.Warmed)
 		}
 		if all := strings.Join(r.Notes, "\n"); !strings.Contains(all, c.note) || !strings.Contains(all, "looks at widths") {
 			t.Errorf("%s: the notes lack %q:\n%s", c.name, c.note, all)

@@ -173,8 +173,8 @@ func (p *Plan) Arm(id string) (Arm, error) {
 // rehearsal is the part of the window that an arm gets in round 0.
 const rehearsal = 4
 
-// cut ends the plan after so many rounds.
-func (p *Plan) cut(rounds int) { p.Rounds, p.Order = rounds, p.Order[:rounds+1] }
+// cut ends the plan after so many rounds, the first of which may not count.
+func (p *Plan) cut(rounds, cold int) { p.Rounds, p.Order = rounds-cold, p.Order[:rounds+1] }
 
 // Estimate is about how long the plan takes, or may take, without warm-up; between is what an arm
 // takes beside its window: first operations, draining.

@@ -170,8 +170,8 @@ func (r *Result) judge() error {
 		} else {
 			r.Note("%s: %s", text, resolves(e))
 		}
-		r.judgeCosts(a, n.Costs)
 	}
+	r.judgeCopies(numbers)
 	r.judgeWeather()
 	if r.Targets != nil {
 		r.Met, err = r.Targets(r)
@@ -179,22 +179,21 @@ func (r *Result) judge() error {
 	return err
 }
 
-// judgeCosts looks at what a copy cost beside its original.
-func (r *Result) judgeCosts(a Arm, costs []reports.CostNumbers) {
+// judgeCopies looks at what the copies cost beside their originals.
+func (r *Result) judgeCopies(ns []reports.ArmNumbers) {
 	var same []string
-	for _, c := range costs {
-		e := c.ToCopied
-		text := fmt.Sprintf("%s %.3f [%.3f, %.3f]", c.ID, e.Median, e.Low, e.High)
+	for _, c := range reports.CopyCosts(ns) {
+		text := fmt.Sprintf("%s %.3f [%.3f, %.3f]", c.ID, c.Median, c.Low, c.High)
 		switch {
 		case !c.Gated:
 		case c.Noisy():
-			r.Problem("A/A control with %d threads: %s of the arm that it copies: two equal things may differ by more than %.0f %%; do not quote it, and repeat it on a quieter machine or with a larger budget", a.Threads, text, 100*reports.CostNoise)
+			r.Problem("A/A copies: %s of the arms that they copy: two equal things may differ by more than %.0f %%; do not quote it, and repeat it on a quieter machine or with a larger budget", text, 100*reports.CostNoise)
 		default:
 			same = append(same, text)
 		}
 	}
 	if len(same) > 0 {
-		r.Note("A/A control with %d threads, costs by those of the arm that it copies: %s", a.Threads, strings.Join(same, ", "))
+		r.Note("A/A copies, costs by those of the arms that they copy: %s", strings.Join(same, ", "))
 	}
 }
 

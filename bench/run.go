@@ -259,8 +259,9 @@ func (b *bench) window(a Arm, round int, length time.Duration) Window {
 func (b *bench) rounds(ctx context.Context) {
 	begin := time.Now()
 	for round, order := range b.plan.Order {
+		b.forgetCold(round - 1)
 		if b.enough(round, time.Since(begin)) {
-			b.plan.cut(round - 1)
+			b.plan.cut(round-1, len(b.result.Warmed.Cold))
 			return
 		}
 		length := b.plan.Window
@@ -270,7 +271,7 @@ func (b *bench) rounds(ctx context.Context) {
 		for position, i := range order {
 			if ctx.Err() != nil {
 				b.result.Problem("interrupted in %s", b.plan.round(round))
-				b.plan.cut(round)
+				b.plan.cut(round, len(b.result.Warmed.Cold))
 				return
 			}
 			arm := b.plan.Arms[i]

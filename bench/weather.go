@@ -14,6 +14,7 @@ import (
 
 	"fencepost/harness/record/progress"
 	"fencepost/reports"
+	"fencepost/reports/stat"
 )
 
 // weather is how much processor time has been used by whom, so that a reader
@@ -133,6 +134,53 @@ type WarmUp struct {
 	Rates  []float64 `json:"rates"`
 	Costs  []float64 `json:"costs,omitempty"`
 	Stable bool      `json:"stable"`
+	// Cold are the first rounds, which count for nothing: what the nodes' processor time for an
+	// operation in the round after each was by that in it, the median of the arms.
+	Cold []float64 `json:"cold,omitempty"`
+}
+
+// A round is cold, and counts for nothing, if all before it are and an operation takes the nodes
+// less than coldAbove of their processor time in the round after it: their code was still being
+// compiled. The rule looks at time alone and never at differences between arms. There are at
+// most mostCold.
+const (
+	coldAbove = 0.9
+	mostCold  = 4
+)
+
+// forgetCold forgets the round before this one if it was cold. With a number of rounds that is
+// given every one of them counts.
+func (b *bench) forgetCold(round int) {
+	w := &b.result.Warmed
+	if first := 1 + len(w.Cold); b.plan.Budget == 0 || round != first+1 || len(w.Cold) == mostCold {
+		return
+	}
+	var ratios []float64
+	for _, a := range b.plan.Arms {
+		was, is := b.result.storeCPU(a.ID, round-1), b.result.storeCPU(a.ID, round)
+		if was > 0 && is > 0 {
+			ratios = append(ratios, is/was)
+		}
+	}
+	m := stat.Median(ratios)
+	if len(ratios) == 0 || m >= coldAbove {
+		return
+	}
+	w.Cold = append(w.Cold, m)
+	w.Stable = len(w.Cold) < mostCold
+	b.result.Samples = slices.DeleteFunc(b.result.Samples, func(s Sample) bool { return s.Round < round })
+	b.progress.Line("round %d counts for nothing: after it an operation took the nodes %.0f %% of that processor time", round-1, 100*m)
+}
+
+// storeCPU is the nodes' processor time for an operation of an arm in a round, in s; 0 if it is not
+// known.
+func (r *Result) storeCPU(arm string, round int) float64 {
+	for _, s := range r.Samples {
+		if s.Arm == arm && s.Round == round && s.Cost != nil && s.Cost.Ops > 0 {
+			return s.Cost.Spent[reports.SpentStoreCPU] / float64(s.Cost.Ops)
+		}
+	}
+	return 0
 }
 
 func (w WarmUp) String() string {
@@ -146,6 +194,9 @@ func (w WarmUp) String() string {
 	s := fmt.Sprintf("warm-up %.0f s, operations/s by %.0f s: %s", w.Took.Seconds(), w.Window.Seconds(), list("%.0f", w.Rates))
 	if len(w.Costs) > 0 {
 		s += "; ms of the nodes' processor time for each: " + list("%.2f", w.Costs)
+	}
+	if n := len(w.Cold); n > 0 {
+		s += fmt.Sprintf("; rounds after it that count for nothing: %d; after each an operation took the nodes less processor time, by %s", n, list("%.2f", w.Cold))
 	}
 	if w.Stable {
 		return s + ": stable at last"

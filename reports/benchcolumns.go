@@ -65,9 +65,9 @@ type benchColumn struct {
 	Group, Head  string
 	About        string
 	Number, Main bool
-	// quantity is the ID of that which it shows, if it is one; Doubts are why not to quote it.
+	// quantity is the ID of that which it shows, if it is one; Doubt is why not to quote it.
 	quantity string
-	Doubts   []string
+	Doubt    string
 	// Wide: there is room for it on the page alone.
 	Wide bool
 	of   func(ArmNumbers) benchCell
@@ -75,7 +75,7 @@ type benchColumn struct {
 
 // title is the head for text without marks.
 func (c benchColumn) title() string {
-	if len(c.Doubts) > 0 {
+	if c.Doubt != "" {
 		return c.Head + " (do not quote)"
 	}
 	return c.Head
@@ -206,7 +206,7 @@ func benchTable(ns []ArmNumbers) (heads []benchColumn, rows [][]benchCell) {
 		if !says {
 			continue
 		}
-		c.Doubts = doubts(ns, c.quantity)
+		c.Doubt = doubt(ns, c.quantity)
 		heads = append(heads, c)
 		for i := range ns {
 			rows[i] = append(rows[i], cells[i])

@@ -34,8 +34,8 @@ func (l *BenchLoad) Disturbed() bool {
 	return l != nil && l.Other+l.Stolen > ForeignCores
 }
 
-// CostNoise is how far a copy's cost may reach from that of its original before neither is
-// to be quoted.
+// CostNoise is how far the interval of copies' costs, by those of their originals, may reach from 1
+// before the quantity is not to be quoted.
 const CostNoise = 0.10
 
 // What operations spend.
@@ -59,7 +59,7 @@ type BenchQuantity struct {
 	// the number of operations it is for.
 	Of    []string
 	Times float64
-	// Gated: a copy of an arm must cost what the arm does, or nothing is to be quoted.
+	// Gated: copies of arms must cost what the arms do, or nothing is to be quoted.
 	Gated bool
 }
 
@@ -102,8 +102,34 @@ type CostNumbers struct {
 	rounds map[int]float64
 }
 
-// Noisy says that this is the cost of a copy which is too far from that of its original.
-func (c CostNumbers) Noisy() bool { return c.ToCopied.N > 0 && c.ToCopied.Reach() > CostNoise }
+// CopyCost is a quantity of all copies by that of the arms that they copy, in the same rounds: how
+// far two equal things are apart.
+type CopyCost struct {
+	BenchQuantity
+	stat.Estimate
+}
+
+// Noisy says that two equal things may cost so different that nothing is to be quoted.
+func (c CopyCost) Noisy() bool { return c.Reach() > CostNoise }
+
+// CopyCosts are those quantities that were read of a copy and its original.
+func CopyCosts(ns []ArmNumbers) (out []CopyCost) {
+	for _, q := range BenchQuantities {
+		var ratios []float64
+		for _, n := range ns {
+			for _, o := range ns {
+				if n.Arm.Control == o.Arm.ID {
+					of, _ := stat.Ratios(n.Cost(q.ID).rounds, o.Cost(q.ID).rounds)
+					ratios = append(ratios, of...)
+				}
+			}
+		}
+		if len(ratios) > 0 {
+			out = append(out, CopyCost{q, stat.PairedOf(ratios)})
+		}
+	}
+	return out
+}
 
 // costs are those quantities of which something was read.
 func (a BenchArm) costs() (out []CostNumbers) {

@@ -41,7 +41,7 @@ func (b BenchResult) Claim(c BenchClaim) (*BenchHeadline, error) {
 		return nil, nil
 	}
 	var claims, intervals []string
-	if e := ns[arm].CostRatio(costCPU, ns[to]); e.N > 0 && len(doubts(ns, costCPU)) == 0 {
+	if e := ns[arm].CostRatio(costCPU, ns[to]); e.N > 0 && doubt(ns, costCPU) == "" {
 		claims = append(claims, shareText(e.Median)+" the processor time per "+c.Unit)
 		intervals = append(intervals, shareOnly(e.Low)+" to "+shareOnly(e.High))
 	}
@@ -140,14 +140,12 @@ func (n ArmNumbers) CostRatio(id string, other ArmNumbers) stat.Estimate {
 	return stat.EstimateOf(ratios)
 }
 
-// doubts are the copies for which a quantity is not to be quoted: "jobs, A/A copy ×1.22
-// [1.18–1.23]".
-func doubts(ns []ArmNumbers, id string) (out []string) {
-	for _, n := range ns {
-		if c := n.Cost(id); c.N > 0 && c.Noisy() {
-			e := c.ToCopied
-			out = append(out, fmt.Sprintf("%s ×%.2f [%.2f–%.2f]", n.label(ns), e.Median, e.Low, e.High))
+// doubt is why a quantity is not to be quoted, "" if it may be: "A/A copies ×1.22 [1.18–1.23]".
+func doubt(ns []ArmNumbers, id string) string {
+	for _, c := range CopyCosts(ns) {
+		if c.ID == id && c.Noisy() {
+			return fmt.Sprintf("A/A copies ×%.2f [%.2f–%.2f]", c.Median, c.Low, c.High)
 		}
 	}
-	return out
+	return ""
 }

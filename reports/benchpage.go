@@ -5,7 +5,6 @@ import (
 	"html/template"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"fencepost/harness/record/rundir"
 	"fencepost/reports/chart"
@@ -138,8 +137,8 @@ func benchTableViews(ns []ArmNumbers) (out []benchTableView) {
 				continue
 			}
 			v.Columns = append(v.Columns, c)
-			if len(c.Doubts) > 0 {
-				v.Doubts = append(v.Doubts, c.Head+": "+strings.Join(c.Doubts, "; "))
+			if c.Doubt != "" {
+				v.Doubts = append(v.Doubts, c.Head+": "+c.Doubt)
 			}
 			if c.About != "" {
 				v.Meanings = append(v.Meanings, fact{c.Head, c.About})
@@ -187,7 +186,7 @@ func benchBars(ns []ArmNumbers, narrow bool) []chart.SVG {
 		}
 	}
 	title := "Processor time of 1000 operations, in s"
-	if len(doubts(ns, costCPU)) > 0 {
+	if doubt(ns, costCPU) != "" {
 		title += " (do not quote)"
 	}
 	return []chart.SVG{

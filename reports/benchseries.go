@@ -132,7 +132,7 @@ func (q seriesQuantity) at(r seriesResult, arm string) (e stat.Estimate, quotabl
 	if !ok {
 		return e, false
 	}
-	return q.of(n), len(r.Problems) == 0 && len(doubts(r.all, q.id)) == 0
+	return q.of(n), len(r.Problems) == 0 && doubt(r.all, q.id) == ""
 }
 
 // curve draws a quantity over the results; ok is false if none has it.
