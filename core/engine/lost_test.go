@@ -1,8 +1,11 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -141,6 +144,58 @@ func TestATakeoverThatTheStoreRefuses(t *testing.T) {
 		if st, _ := r.state(aJob("a").ID); st != job.Completed {
 			t.Errorf("in the end the job is %s", st)
 		}
+	})
+}
+
+// TestALookThatIsRefused for good is told once, with the remedy, and the store is left alone for a
+// while after each.
+func TestALookThatIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var looks atomic.Int64
+		var log bytes.Buffer
+		r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards { return unreadable{s, &looks} }), func(_ *rig, o *engine.Options) {
+			o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
+		})
+		time.Sleep(time.Hour)
+		if n := looks.Load(); n < 30 || n > 65 {
+			t.Errorf("%d looks in an hour", n)
+		}
+		if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "grant it") {
+			t.Errorf("the log has %d lines: %s", n, log.String())
+		}
+		r.end(t)
+	})
+}
+
+// unreadable is a store that refuses to show headers.
+type unreadable struct {
+	store.Shards
+	looks *atomic.Int64
+}
+
+func (u unreadable) Look(context.Context, store.ShardID, bool) (*store.Header, error) {
+	u.looks.Add(1)
+	return nil, &store.Error{Op: "look", Outcome: store.Fail, Permanent: true, Cause: errors.New("no SELECT permission: grant it")}
+}
+
+// TestFencesEnd: nobody takes a shard over whose fence is the last one there is.
+func TestFencesEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := sim.New()
+		queue, operator := engine.Queue{Name: "q", Shards: 1}, s.Connect("operator", 1)
+		if err := engine.RaiseFences(t.Context(), operator, queue, 1); err != nil {
+			t.Fatal(err)
+		}
+		h, _ := s.ShardRows(shard0)
+		if err := engine.RaiseFences(t.Context(), operator, queue, job.MaxFence-h.Fence); err != nil {
+			t.Fatal(err)
+		}
+		r := runOver(t, s, "w", nothing, func(_ *rig, o *engine.Options) { o.Logger = quiet })
+		time.Sleep(time.Minute)
+		if h, _ := s.ShardRows(shard0); r.eng.Owns(shard0) || h.Fence != job.MaxFence {
+			t.Errorf("it owns the shard: %v; the fence is %d, and the last one %d", r.eng.Owns(shard0), h.Fence, int64(job.MaxFence))
+		}
+		r.end(t)
 	})
 }
 

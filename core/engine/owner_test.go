@@ -129,6 +129,31 @@ func TestLateStart(t *testing.T) {
 	}
 }
 
+// TestNotItsOwn: a process owns no shard that it does not know, counts nothing in one that it has
+// only just taken over, and says why it does not trust one any more.
+func TestNotItsOwn(t *testing.T) {
+	t.Parallel()
+	id := store.ShardID{Queue: "q"}
+	o := &owner{ctx: t.Context(), notify: make(chan struct{}, 1)}
+	s := &shard{id: id, owner: o}
+	o.e = &Engine{o: Options{Queues: []Queue{{"q", 1}}, World: World{Clock: standing{now: time.Second}}},
+		shards: map[store.ShardID]*shard{id: s}, order: []*shard{s}}
+	o.trustUntil.Store(int64(2 * time.Second))
+	if o.e.Owns(store.ShardID{Queue: "another"}) || !o.e.Owns(id) {
+		t.Error("it owns another queue's shard, or not its own")
+	}
+	if d := o.e.Depths(); len(d) != 1 || d[0] != (Depth{Queue: "q"}) {
+		t.Errorf("of what nobody has counted: %+v", d)
+	}
+	if err := o.expired(); !errors.Is(err, ErrExpired) {
+		t.Errorf("it is lost as %v", err)
+	}
+	o.forbidden = errors.New("no permission")
+	if err := o.expired(); !errors.Is(err, ErrExpired) || !errors.Is(err, o.forbidden) {
+		t.Errorf("where the store refuses everything it is lost as %v", err)
+	}
+}
+
 // TestWaiter: a caller is told once, unless he has gone before what he asked for was taken; then
 // his room is another's.
 func TestWaiter(t *testing.T) {

@@ -44,6 +44,39 @@ func TestARetryThatTheStoreRefuses(t *testing.T) {
 	t.Error("its retry is tried again and again")
 }
 
+// TestAClaimThatWentThrough: what the store refused of a job's claim before counts against none of
+// its later ones.
+func TestAClaimThatWentThrough(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *machineConfig) { c.horizon = 1e9 }) // its retries stay in memory
+	id := r.job(1).ID
+	r.enqueue(1, 0)
+	r.tick(0)
+	for attempt := range 3 {
+		refused, started := 0, false
+		for n := 0; n < 40 && !started; n++ {
+			p := r.m.next(tickInput{now: r.now, free: 1, owner: "w", nonce: fmt.Sprint(attempt, n), beat: true})
+			if p.jobs[id] && refused < strikesToCondemn { // once with others, and all but once alone
+				refused++
+				r.m.refused(p, errors.New("no"))
+				continue
+			}
+			r.m.settled(p)
+			for _, e := range r.m.take() {
+				if started = e.kind == effStart; started {
+					r.m.finished(id, e.run.ID, errors.New("once more"), r.now, 0)
+					r.tick(0)
+				}
+			}
+		}
+		if !started {
+			t.Fatalf("attempt %d never began", attempt)
+		}
+		r.m.take()
+		r.pass(1_000_000)
+	}
+}
+
 // TestSlotsOfChangesThatGoAlone: of the changes of a refused batch a claim asks for the one slot
 // that it takes, and is tried in its turn. What needs none asks for none: others may have it.
 func TestSlotsOfChangesThatGoAlone(t *testing.T) {
