@@ -75,23 +75,3 @@ func TestAFailingReadIsRepeatedInPeace(t *testing.T) {
 		r.end(t)
 	})
 }
-
-// TestAReadThatOneNodeRefuses for good is repeated: another node may know better, and the command
-// is carried out.
-func TestAReadThatOneNodeRefuses(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var failing atomic.Bool
-		var asked atomic.Int64
-		why := &store.Error{Op: "read", Outcome: store.Fail, Permanent: true, Cause: errors.New("no such table")}
-		r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards { return unread{s, &failing, &asked, why} }))
-		j := aJob("far")
-		j.Due = time.Now().Add(24 * time.Hour)
-		r.put(t, j)
-		failing.Store(true)
-		time.AfterFunc(1500*time.Microsecond, func() { failing.Store(false) }) // after two reads
-		if err := r.command(t.Context(), engine.CancelJob, j.ID); err != nil || asked.Load() != 2 {
-			t.Errorf("%v, refused %d times", err, asked.Load())
-		}
-		r.end(t)
-	})
-}

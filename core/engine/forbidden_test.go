@@ -185,6 +185,31 @@ func TestANodeThatRefusesAlone(t *testing.T) {
 	})
 }
 
+// TestRowsThatMayNotBeRead: who waits for a command is told that the store refuses to show one of the
+// job's rows for good, whichever it is.
+func TestRowsThatMayNotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, kind := range map[string]store.Kind{"its state": store.KindJob, "its place": store.KindPending} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards {
+					return mistake.Shards{Shards: s, OnRow: func(ctx context.Context, id store.ShardID, k store.Key) (*store.Row, error) {
+						if k.Kind == kind {
+							return nil, errForbidden
+						}
+						return s.Row(ctx, id, k)
+					}}
+				}))
+				j := aJob("far")
+				j.Due = time.Now().Add(24 * time.Hour)
+				r.put(t, j)
+				refusedFor(t, "a cancel", func(ctx context.Context) error { return r.command(ctx, engine.CancelJob, j.ID) })
+				r.end(t)
+			})
+		})
+	}
+}
+
 // outcomes counts what many callers are told, and when the last of them was.
 type outcomes struct{ ok, busy, other atomic.Int64 }
 

@@ -390,6 +390,17 @@ func TestSettleTakeover(t *testing.T) {
 	}
 }
 
+// TestRejectionsOutcome: that nothing happened is certain only if no other copy was sent whose
+// answer is not known.
+func TestRejectionsOutcome(t *testing.T) {
+	t.Parallel()
+	for unsure, want := range []store.Outcome{store.Fail, store.Unknown, store.Unknown} {
+		if got := rejection(answer{unsure: unsure}); got != want {
+			t.Errorf("with %d copies of unknown outcome: %s, want %s", unsure, got, want)
+		}
+	}
+}
+
 // TestLeft: a batch that is given up has not happened only if each of its copies certainly has not.
 func TestLeft(t *testing.T) {
 	t.Parallel()
