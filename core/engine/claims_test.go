@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"testing"
-
-	"fencepost/core/schedule"
-)
+import "testing"
 
 // TestNoMoreRunThanMay: however many slots the executor has, a shard has no more runs than
 // MaxRunning, and as many when more are due.
@@ -34,7 +30,7 @@ func TestFiresStayBelowTheLimitOfABatch(t *testing.T) {
 	t.Parallel()
 	const limit = 8 << 10
 	r := newScheduleRig(t, func(c *machineConfig) { c.maxBytes, c.maxOps = limit, 1000 })
-	s := r.put(r.every("s", func(d *schedule.Definition) { d.Misfire, d.Window = schedule.MisfireAll, schedule.MaxSpan }))
+	s := r.put(r.every("s", all))
 	r.pass(60_000)
 	for n := 0; s.state.Last < r.now.wall; n++ {
 		p := r.fires(0)
@@ -45,25 +41,5 @@ func TestFiresStayBelowTheLimitOfABatch(t *testing.T) {
 	}
 	if s.state.Fired != 60 {
 		t.Errorf("%d of 60 fired", s.state.Fired)
-	}
-}
-
-// TestABatchIsFilled: the ends of two occurrences for which schedules wait take four operations
-// each, and fit into a batch of eight.
-func TestABatchIsFilled(t *testing.T) {
-	t.Parallel()
-	r := newScheduleRig(t, func(c *machineConfig) { c.maxOps = 60 })
-	for _, key := range []string{"s", "u"} {
-		r.put(r.every(key, func(d *schedule.Definition) { d.Overlap = schedule.OverlapSkip }))
-	}
-	r.pass(1000)
-	r.m.settled(r.fires(0))
-	runs := r.runs(2)
-	for _, run := range runs {
-		r.m.finished(run.Job.ID, run.ID, nil, r.now, 0)
-	}
-	r.m.cfg.maxOps = 8
-	if p := r.next(0); len(runs) != 2 || len(p.intents) != 2 || len(p.batch.Ops) != 8 {
-		t.Errorf("of %d ends there are %d in a batch of %d: %s", len(runs), len(p.intents), len(p.batch.Ops), what(p))
 	}
 }

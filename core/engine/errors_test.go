@@ -10,6 +10,7 @@ import (
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 )
@@ -34,30 +35,22 @@ func TestErrorsSayWhatIsCertain(t *testing.T) {
 	}
 }
 
-// unread is a store whose job rows cannot be read for a while, for some reason.
-type unread struct {
-	store.Shards
-	failing *atomic.Bool
-	asked   *atomic.Int64
-	why     error
-}
-
-func (u unread) Row(ctx context.Context, id store.ShardID, k store.Key) (*store.Row, error) {
-	if k.Kind == store.KindJob && u.failing.Load() {
-		u.asked.Add(1)
-		time.Sleep(time.Millisecond) // of the bubble
-		return nil, u.why
-	}
-	return u.Shards.Row(ctx, id, k)
-}
-
 // TestAFailingReadIsRepeatedInPeace: a command waits for the rows of its job, and a store that
 // cannot read them is not asked without a pause.
 func TestAFailingReadIsRepeatedInPeace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var failing atomic.Bool
 		var asked atomic.Int64
-		r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards { return unread{s, &failing, &asked, errors.New("no answer")} }))
+		r := runOver(t, sim.New(), "w", nothing, over(func(s store.Shards) store.Shards {
+			return mistake.Shards{Shards: s, OnRow: func(ctx context.Context, id store.ShardID, k store.Key) (*store.Row, error) {
+				if k.Kind != store.KindJob || !failing.Load() {
+					return s.Row(ctx, id, k)
+				}
+				asked.Add(1)
+				time.Sleep(time.Millisecond) // of the bubble
+				return nil, errors.New("no answer")
+			}}
+		}))
 		j := aJob("far")
 		j.Due = time.Now().Add(24 * time.Hour)
 		r.put(t, j)

@@ -18,8 +18,8 @@ import (
 )
 
 // TestWhoWaitsBehindABatch: when the batch on its way has an answer that ends the ownership, or
-// the engine stops meanwhile, whoever waits for the next batch is told at once that nothing was
-// done. An answer that nobody understands ends the ownership too.
+// the engine stops meanwhile, the callers behind it learn at once that nothing was done. An answer
+// that nobody understands ends the ownership too.
 func TestWhoWaitsBehindABatch(t *testing.T) {
 	t.Parallel()
 	taken := func(c mistake.Copy) store.CommitResult {

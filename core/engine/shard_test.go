@@ -12,6 +12,7 @@ import (
 	"fencepost/core/clock"
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
@@ -156,22 +157,6 @@ func TestRestoredShards(t *testing.T) {
 	})
 }
 
-// overtaken is a store in which another operator raises a fence after each look at it.
-type overtaken struct {
-	store.Shards
-	t *testing.T
-}
-
-func (s overtaken) Look(ctx context.Context, id store.ShardID, serial bool) (*store.Header, error) {
-	h, err := s.Shards.Look(ctx, id, serial)
-	if err == nil {
-		if err := engine.RaiseFences(s.t.Context(), s.Shards, engine.Queue{Name: "q", Shards: 1}, 10); err != nil {
-			s.t.Error(err)
-		}
-	}
-	return h, err
-}
-
 // TestRaisedMeanwhile: who is overtaken while raising a fence is told, and may do it again.
 func TestRaisedMeanwhile(t *testing.T) {
 	t.Parallel()
@@ -181,7 +166,12 @@ func TestRaisedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, _ := s.ShardRows(shard0)
-	err := engine.RaiseFences(t.Context(), overtaken{operator, t}, queue, 1000)
+	overtaken := mistake.Shards{Shards: operator, OnLook: func(ctx context.Context, _ store.ShardID, _ *store.Header) {
+		if err := engine.RaiseFences(ctx, operator, queue, 10); err != nil {
+			t.Error(err)
+		}
+	}}
+	err := engine.RaiseFences(t.Context(), overtaken, queue, 1000)
 	if h, _ := s.ShardRows(shard0); err == nil || h.Fence != before.Fence+10 {
 		t.Errorf("%v; the fence is %d, was %d", err, h.Fence, before.Fence)
 	}
