@@ -115,20 +115,25 @@ func (c CopyCost) Noisy() bool { return c.Reach() > CostNoise }
 // CopyCosts are those quantities that were read of a copy and its original.
 func CopyCosts(ns []ArmNumbers) (out []CopyCost) {
 	for _, q := range BenchQuantities {
-		var ratios []float64
-		for _, n := range ns {
-			for _, o := range ns {
-				if n.Arm.Control == o.Arm.ID {
-					of, _ := stat.Ratios(n.Cost(q.ID).rounds, o.Cost(q.ID).rounds)
-					ratios = append(ratios, of...)
-				}
-			}
-		}
-		if len(ratios) > 0 {
-			out = append(out, CopyCost{q, stat.PairedOf(ratios)})
+		if c := q.copies(ns); c.N > 0 {
+			out = append(out, c)
 		}
 	}
 	return out
+}
+
+// copies is the quantity of all copies; N is 0 if it was not read.
+func (q BenchQuantity) copies(ns []ArmNumbers) CopyCost {
+	var ratios []float64
+	for _, n := range ns {
+		for _, o := range ns {
+			if n.Arm.Control == o.Arm.ID {
+				of, _ := stat.Ratios(n.Cost(q.ID).rounds, o.Cost(q.ID).rounds)
+				ratios = append(ratios, of...)
+			}
+		}
+	}
+	return CopyCost{q, stat.PairedOf(ratios)}
 }
 
 // costs are those quantities of which something was read.

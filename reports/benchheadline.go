@@ -142,8 +142,11 @@ func (n ArmNumbers) CostRatio(id string, other ArmNumbers) stat.Estimate {
 
 // doubt is why a quantity is not to be quoted, "" if it may be: "A/A copies ×1.22 [1.18–1.23]".
 func doubt(ns []ArmNumbers, id string) string {
-	for _, c := range CopyCosts(ns) {
-		if c.ID == id && c.Noisy() {
+	for _, q := range BenchQuantities {
+		if q.ID != id {
+			continue
+		}
+		if c := q.copies(ns); c.N > 0 && c.Noisy() {
 			return fmt.Sprintf("A/A copies ×%.2f [%.2f–%.2f]", c.Median, c.Low, c.High)
 		}
 	}

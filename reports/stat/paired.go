@@ -40,9 +40,7 @@ const exactPairs = 60
 // values hold their middle with Confidence, 0 if none does: they miss it with probability
 // 2 P(W < k), of Wilcoxon's sum of ranks.
 func orderOfPairs(n int) (k int) {
-	const tail = (1 - Confidence) / 2
 	if n > exactPairs {
-		const quantile = 1.96
 		m := float64(n)
 		return int(m*(m+1)/4 - quantile*math.Sqrt(m*(m+1)*(2*m+1)/24))
 	}
@@ -58,8 +56,5 @@ func orderOfPairs(n int) (k int) {
 			}
 		}
 	}
-	for missed := p[0]; missed <= tail && k < len(p)/2; missed += p[k] {
-		k++
-	}
-	return k
+	return orderOf(p[:len(p)/2+1])
 }

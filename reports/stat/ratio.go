@@ -67,14 +67,21 @@ const exactTwo = 100
 // hold the factor with Confidence, 0 if none does: they miss it with probability 2 P(U < k), of
 // Mann and Whitney's U.
 func orderOfTwo(n, m int) (k int) {
-	const tail = (1 - Confidence) / 2
 	if n+m > exactTwo {
-		const quantile = 1.96
 		a, b := float64(n), float64(m)
 		return max(0, int(a*b/2-quantile*math.Sqrt(a*b*(a+b+1)/12)))
 	}
-	p := mannWhitney(n, m)
-	for missed := p[0]; missed <= tail && k < n*m/2; missed += p[k] {
+	return orderOf(mannWhitney(n, m))
+}
+
+// quantile is that of the normal distribution for Confidence.
+const quantile = 1.96
+
+// orderOf is the greatest k that a symmetric statistic falls short of with half of what Confidence
+// leaves, of the probabilities that it is 0, 1 … up to its middle; 0 if there is none.
+func orderOf(p []float64) (k int) {
+	const tail = (1 - Confidence) / 2
+	for missed := p[0]; missed <= tail && k < len(p)-1; missed += p[k] {
 		k++
 	}
 	return k
