@@ -92,10 +92,12 @@ type BenchDifference struct {
 	// Old and New are medians over the rounds.
 	Old float64 `json:"old"`
 	New float64 `json:"new"`
-	// Ratio is New by Old, Low and High its interval.
-	Ratio benchFactor `json:"ratio"`
-	Low   benchFactor `json:"low"`
-	High  benchFactor `json:"high"`
+	// Ratio is New by Old, Low and High its interval. Relative: of multiples of the processor time
+	// of a bare request (BenchBare).
+	Relative bool        `json:"relative,omitempty"`
+	Ratio    benchFactor `json:"ratio"`
+	Low      benchFactor `json:"low"`
+	High     benchFactor `json:"high"`
 	// Noise is by which factor A/A copies differed from their originals; 0: there is no copy.
 	Noise   benchFactor  `json:"noise"`
 	Verdict BenchVerdict `json:"verdict"`
@@ -146,6 +148,9 @@ type BenchComparison struct {
 	New string `json:"new"`
 	// Warnings are reasons not to trust the verdicts.
 	Warnings []string `json:"warnings,omitempty"`
+	// Bare compares the bare requests of both; nil: they are not known, and processor time is compared
+	// as it is.
+	Bare *BenchBare `json:"bare,omitempty"`
 	// Facts that differ.
 	Facts []BenchFact `json:"facts,omitempty"`
 	// OldOnly and NewOnly are arms that only one of the results has.
@@ -183,6 +188,7 @@ func CompareBenches(older, newer BenchResult) (BenchComparison, error) {
 	}
 	c.warn("OLD", older, was)
 	c.warn("NEW", newer, is)
+	c.Bare = bareOf(was, is)
 	gated := false
 	for _, n := range is {
 		i := slices.IndexFunc(was, func(o ArmNumbers) bool { return o.Arm.ID == n.Arm.ID })
@@ -239,23 +245,23 @@ func (c *BenchComparison) warn(side string, b BenchResult, ns []ArmNumbers) {
 
 // difference compares a quantity of an arm; ok is false if one of the results lacks it.
 func (c *BenchComparison) difference(q benchCompared, was, is []ArmNumbers, o, n ArmNumbers) (d BenchDifference, ok bool) {
-	before, after := slices.Collect(maps.Values(q.rounds(o))), slices.Collect(maps.Values(q.rounds(n)))
+	v := q.values(was, is, o, n)
 	switch {
-	case len(before)+len(after) == 0:
+	case len(v.before)+len(v.after) == 0:
 		return d, false
-	case len(before) == 0:
+	case len(v.before) == 0:
 		c.lacks("OLD", q, n.Arm.ID)
 		return d, false
-	case len(after) == 0:
+	case len(v.after) == 0:
 		c.lacks("NEW", q, n.Arm.ID)
 		return d, false
 	}
-	r, noise := stat.RatioOf(before, after), max(q.noise(was, o.Arm), q.noise(is, n.Arm))
+	r, noise := stat.RatioOf(v.compared, v.toThese), max(q.noise(was, o.Arm), q.noise(is, n.Arm))
 	if noise > 0 {
 		r = r.Widened(noise)
 	}
 	d = BenchDifference{
-		Arm: n.Arm.ID, Quantity: q.ID, Kind: q.kind.ID, Gated: q.Gated, Old: stat.Median(before), New: stat.Median(after),
+		Arm: n.Arm.ID, Quantity: q.ID, Kind: q.kind.ID, Gated: q.Gated, Old: stat.Median(v.before), New: stat.Median(v.after), Relative: v.relative,
 		Ratio: benchFactor(r.Median), Low: benchFactor(r.Low), High: benchFactor(r.High), Noise: benchFactor(noise),
 		Verdict: q.kind.verdict(r), of: q,
 	}

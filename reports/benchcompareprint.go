@@ -81,6 +81,9 @@ func (c BenchComparison) table(out io.Writer, all bool, paint func(verdict, text
 	if !all && same > 0 {
 		hint = " (--all lists them)"
 	}
+	if b := c.Bare; b != nil {
+		fmt.Fprintf(out, "*  multiples of what a bare request takes in the same round; that took %s [%s, %s] times as much processor time in NEW\n", b.Ratio, b.Low, b.High)
+	}
 	_, err := fmt.Fprintf(out, "%d of %d quantities are not distinguishable%s\n", same, len(c.Differences), hint)
 	return err
 }
@@ -96,7 +99,7 @@ func (d BenchDifference) cells(paint func(verdict, text string) string) []string
 	}
 	return []string{
 		d.Arm, d.of.Head, d.of.text(d.Old), d.of.text(d.New),
-		fmt.Sprintf("%s [%s, %s]", d.Ratio, d.Low, d.High), noise, samples, d.verdict(paint),
+		fmt.Sprintf("%s [%s, %s]%s", d.Ratio, d.Low, d.High, map[bool]string{true: " *"}[d.Relative]), noise, samples, d.verdict(paint),
 	}
 }
 

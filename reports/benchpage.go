@@ -162,8 +162,8 @@ func costCaption(ns []ArmNumbers) string {
 	if !slices.ContainsFunc(ns, func(n ArmNumbers) bool { return len(n.Costs) > 0 }) {
 		return "Only requests were counted: processor time, bytes and fsyncs of this result are not known. Median over the rounds, below it the range."
 	}
-	return "What an operation takes beside time: median over the rounds, below it the 95 % confidence interval. Costs repeat from run to run where rates do not: " +
-		"what disturbs the machine makes an operation slow, not dear. Of the A/A copy, ×1.00 says that it costs what its original does. " +
+	return "What an operation takes beside time: median over the rounds, below it the 95 % confidence interval. Requests and bytes repeat from run to run; " +
+		"processor time does as a multiple of what a bare request takes. Rates do not. Of the A/A copy, ×1.00 says that it costs what its original does. " +
 		"– could not be read."
 }
 
