@@ -34,7 +34,7 @@ type barLayout struct {
 }
 
 var (
-	wideBars   = barLayout{width: Width, left: 310, right: 190, row: 28, thick: 14}
+	wideBars   = barLayout{width: Width, left: 345, right: 190, row: 28, thick: 14}
 	narrowBars = barLayout{width: 346, left: 2, right: 124, row: 42, above: 16, thick: 13}
 )
 

@@ -30,7 +30,7 @@ type RoundValue struct {
 }
 
 const (
-	benchL   = 270.0
+	benchL   = 345.0
 	benchRow = 26.0
 )
 
