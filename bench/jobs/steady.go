@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -147,7 +148,8 @@ func (s *Suite) offered(ctx context.Context, p *process, r *bench.Result) (repor
 	return out, errors.Join(err, p.book.lateness(&out, begin.Sub(p.book.begin), over.Sub(p.book.begin)))
 }
 
-// insistPause is between two tries of an enqueue that was not acknowledged.
+// insistPause is between two tries of an enqueue of which nobody knows what became of it; one
+// that was refused is tried again when it was told to.
 const insistPause = 50 * time.Millisecond
 
 // offer asks for jobs until each is acknowledged or ctx ends. The same id makes it safe to
@@ -181,6 +183,9 @@ func (s *Suite) offer(ctx context.Context, p *process, r *bench.Result, begin ti
 				return 0
 			}
 			w.doubt = w.doubt || store.OutcomeOf(err) != store.Fail
+			if wait, busy := engine.RetryAfter(err); busy {
+				return wait + rand.N(wait/2)
+			}
 			return insistPause
 		},
 	}.Run(ctx)
@@ -193,8 +198,8 @@ func (s *Suite) offer(ctx context.Context, p *process, r *bench.Result, begin ti
 	if offered.GivenUp {
 		r.Problem("%g jobs/s offered: given up after %d jobs, with those of %d s open: the scheduler cannot keep up", s.Rate, offered.Wishes, maxOpenSeconds)
 	}
-	r.Note("%g jobs/s offered: jobs were asked for p50 %s, p99 %s after they were meant to be, at most %d enqueues were under way at a time, refused ones were asked for again after %s (%d times), and %d could not be asked for at all; lateness counts from when jobs were meant to be asked for", s.Rate,
-		measure.FormatDuration(measure.Quantile(offered.Lag, 50)), measure.FormatDuration(measure.Quantile(offered.Lag, 99)), senders, insistPause, offered.Retried, offered.Left)
+	r.Note("%g jobs/s offered: jobs were asked for p50 %s, p99 %s after they were meant to be, at most %d enqueues were under way at a time, refused ones were asked for again when they were told to (%d times), and %d could not be asked for at all; lateness counts from when jobs were meant to be asked for", s.Rate,
+		measure.FormatDuration(measure.Quantile(offered.Lag, 50)), measure.FormatDuration(measure.Quantile(offered.Lag, 99)), senders, offered.Retried, offered.Left)
 	return err
 }
 

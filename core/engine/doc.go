@@ -73,11 +73,9 @@
 // version forgets that count, and takes the number of claims for that of attempts.
 //
 // Submit enqueues by this process if it owns the shard, else by Options.Forward at the
-// address in the header that the shard's contender last saw (core/forward), else into
-// the inbox. A forward whose outcome is unknown is followed by the inbox too: both
-// carry the same job id, so whichever comes second is a duplicate. An address that
-// failed is not tried again until the header's stamp moves, which shows that its owner
-// lives.
+// address in the header that the shard's contender last saw (core/forward), else, if nobody
+// is known to own the shard or nobody answers at that address, into the inbox. A forward
+// whose outcome is unknown is not followed by the inbox: its caller asks again, with the same id.
 //
 // Without a reachable owner a job goes into the shard's inbox, one conditional insert
 // in another partition (type Inbox). The owner copies it in a tick and deletes it,
@@ -138,6 +136,20 @@
 // leaves one for each other shard that asked in vain, and the one that waited longest is
 // served first: the shard whose run ends knows first that there is a slot, and a backlog
 // would have them all. Shards whose batch is on its way are not waited for.
+//
+// # Under load
+//
+// An enqueue is refused before it costs anything if it would have to wait for longer than MaxWait:
+// what waits already over the rate of acknowledgements, and the age of the batch that is on
+// its way (admission). So what is taken is acknowledged soon, and who is refused is told at once, with
+// the time after which to ask again (RetryAfter). The rate is measured while more waits
+// than a batch can take; each shard has its own, so that one that stands still costs its own
+// callers only. Below its capacity a shard refuses nobody: a queue of a second's work is long.
+//
+// What is taken is served first: ends and claims may have four fifths of a batch, so under
+// a flood a shard takes no more jobs than it runs. If it falls behind all the same, as handlers use
+// the slots up, enqueues are refused while the job that is to be claimed next has been due
+// for longer than MaxOverdue; those of a higher priority are taken, as they would not wait.
 //
 // # Cancel, redrive, hasten
 //

@@ -133,31 +133,52 @@ type ack struct {
 // the job is settled. If ctx ends before that, the outcome is unknown only if a tick
 // has taken the job. The error is an *EnqueueError, or a *job.InvalidError.
 func (e *Engine) Enqueue(ctx context.Context, j job.Job) (Receipt, error) {
+	return e.Line(ctx, j)(ctx)
+}
+
+// Line has a job wait for a tick as Enqueue does, and returns at once; what it returns waits for that
+// tick, and must be called once. So several jobs can wait together, in this order.
+func (e *Engine) Line(ctx context.Context, j job.Job) (await func(context.Context) (Receipt, error)) {
+	fail := func(err error) func(context.Context) (Receipt, error) {
+		return func(context.Context) (Receipt, error) { return Receipt{}, err }
+	}
 	j = j.WithDefaults()
 	shards, ok := e.queues[j.Queue]
 	if !ok {
-		return Receipt{}, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", j.Queue)}
+		return fail(&job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", j.Queue)})
 	}
 	body, err := encode(j, shards, e.o.MaxBytes)
 	if err != nil {
-		return Receipt{}, err
+		return fail(err)
 	}
 	if ctx.Err() != nil { // or it would be chance whether a tick still takes it
-		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: context.Cause(ctx)}
+		return fail(&EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: context.Cause(ctx)})
 	}
 	o := e.shardOf(j.Queue, j.ID).current()
 	if o == nil || !o.valid() {
-		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: ErrNotOwner}
+		return fail(&EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: ErrNotOwner})
 	}
 	i := &intent{kind: doEnqueue, e: &entry{job: j, body: body}, wait: newWaiter()}
 	if err := o.enqueue(i); err != nil {
-		return Receipt{}, i.failed(store.Fail, err)
+		err = i.failed(store.Fail, err)
+		e.refusedBy(o, err)
+		return fail(err)
 	}
-	a := o.await(ctx, i)
-	if a.err != nil {
-		return Receipt{}, a.err
+	return func(ctx context.Context) (Receipt, error) {
+		a := o.await(ctx, i)
+		if a.err != nil {
+			e.refusedBy(o, a.err)
+			return Receipt{}, a.err
+		}
+		return Receipt{ID: j.ID, Duplicate: a.duplicate}, nil
 	}
-	return Receipt{ID: j.ID, Duplicate: a.duplicate}, nil
+}
+
+// refusedBy tells of an enqueue that an owner has refused, if it has.
+func (e *Engine) refusedBy(o *owner, err error) {
+	if _, busy := RetryAfter(err); busy {
+		e.o.Refused(o.id, err)
+	}
 }
 
 // shardOf is the shard of a job whose id has been checked against its queue.

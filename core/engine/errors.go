@@ -23,8 +23,14 @@ var (
 	ErrStopping = errors.New("the engine stops")
 	// ErrNotOwner: this process does not own the job's shard.
 	ErrNotOwner = errors.New("not the shard's owner")
-	// ErrBusy: too many enqueues, or too many commands, wait already; try again later.
-	ErrBusy = errors.New("too many requests wait for a tick: try again later")
+	// ErrBusy: too many enqueues, or too many commands, wait already, or jobs for too long; try
+	// again later (RetryAfter).
+	ErrBusy = errors.New("too much waits already: try again later")
+	// ErrStalled: the store does not answer the shard's owner in time, or that owner does not
+	// answer this process; try again later (RetryAfter).
+	ErrStalled = errors.New("the shard's owner waits for an answer: try again later")
+	// ErrUnreachable: nobody answers at the address of the shard's owner.
+	ErrUnreachable = errors.New("the shard's owner cannot be reached")
 )
 
 // LostError is the cause of the end of a shard's ownership, and of the contexts of

@@ -10,33 +10,36 @@ const (
 	turns
 )
 
-// fill plans all kinds of work. Each may have a third of the batch before any has more,
-// and the kinds take turns going first, so that what is too large to go with others has its
-// time: under a flood of enqueues jobs run and end, and the other way round.
+// fill plans all kinds of work. Ends and claims may have two fifths of the batch each, and the
+// rest a fifth, before any has more: so under a flood no more jobs are taken than are run, and what
+// was taken is served first. The kinds take turns going first, so that what is too large to go
+// with others has its time.
 func (m *machine) fill(p *plan, in tickInput) {
 	m.takePause(p, in.now)
 	ends, commands, rest := newShare(&m.queue.ends), newShare(&m.queue.commands), newShare(&m.queue.rest)
-	third := max(m.cfg.maxOps/int(turns), opsOf+2)
-	m.takePlaces(p, in.now, third)
+	part := func(fifths int) int { return max(m.cfg.maxOps*fifths/5, opsOf+2) }
+	m.takePlaces(p, in.now, part(1))
 	for n := range turns {
 		switch (m.turn + n) % turns {
 		case endsFirst:
-			m.takeShare(p, &ends, in.now, len(p.batch.Ops)+third)
+			m.takeShare(p, &ends, in.now, len(p.batch.Ops)+part(2))
 		case restFirst:
 			if in.fires {
 				m.takeFires(p, in.now)
 			}
-			most := len(p.batch.Ops) + third
+			most := len(p.batch.Ops) + part(1)
 			m.takeShare(p, &commands, in.now, most)
 			m.takeShare(p, &rest, in.now, most)
 		case claimsFirst:
-			m.takeClaims(p, in, len(p.batch.Ops)+third)
+			m.takeClaims(p, in, len(p.batch.Ops)+part(2))
 		}
 	}
 	m.takeShare(p, &ends, in.now, m.cfg.maxOps)
 	m.takeClaims(p, in, m.cfg.maxOps)
 	m.takeShare(p, &commands, in.now, m.cfg.maxOps)
 	m.takeShare(p, &rest, in.now, m.cfg.maxOps)
+	left := rest.next()
+	p.crowded = left != nil && left.kind == doEnqueue
 	for _, s := range []*share{&ends, &commands, &rest} {
 		s.line.stalled = append(s.line.stalled, s.again...)
 	}
@@ -148,7 +151,7 @@ func (m *machine) duplicate(i *intent) bool {
 
 // takeClaims plans claims of what may run now, until the batch has so many operations.
 func (m *machine) takeClaims(p *plan, in tickInput, most int) {
-	for !p.batch.To.Pause.On && m.claimable(in.now, in.free-p.slots) > 0 {
+	for !p.batch.To.Pause.On && m.claimable(in.now, in.free, p.slots) > 0 {
 		i := &intent{kind: doClaim, e: m.waiting.first()}
 		if !m.fits(p, i, most) || i.e.suspect && len(p.batch.Ops) > 0 || p.jobs[i.job()] {
 			return

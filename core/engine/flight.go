@@ -53,6 +53,7 @@ func (o *owner) launch(kind OpKind, p *plan) {
 	f.first = o.now()
 	o.flight, o.lastSend = f, f.first
 	o.census.sends(*b)
+	o.admission.sends(f.first, p.enqueues(), p.crowded)
 	o.ready.Store(false)
 	o.send(f)
 }
@@ -89,6 +90,7 @@ func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 	o.stalled = false
 	switch v {
 	case applied:
+		o.admission.settles(o.now(), f.plan.enqueues())
 		o.applied(f)
 	case rejected:
 		if !o.m.rejected(f.plan, res.Exists) {
@@ -96,6 +98,7 @@ func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 			return
 		}
 		o.flight = nil
+		o.admission.settles(o.now(), 0)
 		f.span.End(Result{Outcome: rejection(f.answer), Stamp: res.Stamp})
 		o.effects()
 	case refused:
@@ -106,6 +109,7 @@ func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 			return
 		}
 		o.flight = nil
+		o.admission.settles(o.now(), 0)
 		f.span.End(Result{Outcome: store.Fail, Err: err})
 		o.m.refused(f.plan, err)
 		if final && len(f.plan.intents) == 0 {
@@ -378,5 +382,5 @@ func (o *owner) stall() {
 	o.stalled = true
 	rest := &o.m.queue.rest
 	rest.gone = 0
-	rest.keep(o.staying(ErrBusy, func(i *intent) bool { return i.kind == doEnqueue && i.wait != nil }))
+	rest.keep(o.staying(ErrStalled, func(i *intent) bool { return i.kind == doEnqueue && i.wait != nil }))
 }

@@ -210,8 +210,8 @@ func TestRowsThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// outcomes counts what many callers are told, and when the last of them was.
-type outcomes struct{ ok, busy, other atomic.Int64 }
+// outcomes counts what many callers are told.
+type outcomes struct{ ok, busy, stalled, other atomic.Int64 }
 
 func (o *outcomes) take(err error) {
 	switch {
@@ -219,6 +219,8 @@ func (o *outcomes) take(err error) {
 		o.ok.Add(1)
 	case errors.Is(err, engine.ErrBusy) && store.OutcomeOf(err) == store.Fail:
 		o.busy.Add(1)
+	case errors.Is(err, engine.ErrStalled) && store.OutcomeOf(err) == store.Fail:
+		o.stalled.Add(1)
 	default:
 		o.other.Add(1)
 	}
@@ -249,11 +251,11 @@ func TestNobodyWaitsForAStalledShard(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(1200 * time.Millisecond) // a copy's time is a second
-		if n := told.busy.Load(); n != 199 {
-			t.Errorf("%d of 199 were told that the shard is busy", n)
+		if n := told.stalled.Load(); n != 199 {
+			t.Errorf("%d of 199 were told that the shard is stalled", n)
 		}
 		put(1000)
-		if n := told.busy.Load(); n != 200 {
+		if n := told.stalled.Load(); n != 200 {
 			t.Error("who came later was not told at once")
 		}
 		bad.Store(false)
@@ -282,8 +284,8 @@ func TestFewWaitForAnInbox(t *testing.T) {
 			}()
 		}
 		time.Sleep(100 * time.Millisecond)
-		if n := told.busy.Load(); n != 84 {
-			t.Errorf("%d of 84 were told at once that the inbox is busy", n)
+		if n := told.stalled.Load(); n != 84 {
+			t.Errorf("%d of 84 were told at once that there is no room in the inbox", n)
 		}
 		time.Sleep(time.Minute)
 		if told.ok.Load() != 16 || told.other.Load() != 0 {

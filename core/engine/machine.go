@@ -102,7 +102,9 @@ type entry struct {
 	// was tried alone. strikes is how often its claim was refused alone.
 	suspect bool
 	strikes int
-	place   int // in the heap that it is in
+	// since is when it became due here, by the monotonic clock.
+	since int64
+	place int // in the heap that it is in
 }
 
 // tries are the claims of a job.

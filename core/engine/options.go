@@ -25,6 +25,8 @@ const (
 	DefaultMaxOps       = 100
 	DefaultMaxRunning   = 100
 	DefaultMaxWaiting   = 1000
+	DefaultMaxWait      = time.Second
+	DefaultMaxOverdue   = 30 * time.Second
 	DefaultMaxPending   = 100000
 	DefaultPendingBytes = 256 << 20
 	DefaultHorizon      = time.Minute
@@ -80,8 +82,9 @@ type Options struct {
 	Executor   Executor
 
 	// Forward enqueues a job by the process at addr if that owns the job's shard
-	// (core/forward has one); nil: Submit goes to the inbox instead. The error says
-	// by store.OutcomeOf whether the job certainly was not enqueued. It is given
+	// (core/forward has one); nil: Submit goes to the inbox instead. The error is an
+	// *EnqueueError, or a *job.InvalidError; if the job certainly was not enqueued, by
+	// ErrNotOwner or ErrUnreachable, Submit goes to the inbox. ctx ends after MaxWait and
 	// RequestTimeout.
 	Forward func(ctx context.Context, addr string, j job.Job) (Receipt, error)
 
@@ -120,6 +123,14 @@ type Limits struct {
 	// shard (100), MaxWaiting the enqueues that wait for a tick, and likewise the commands
 	// (1000); more are refused with ErrBusy.
 	MaxOps, MaxRunning, MaxWaiting int
+	// MaxWait is how long an enqueue may have to wait for its tick, as far as one can tell when
+	// it comes; default 1 s. One that would wait longer is refused with ErrBusy, before it costs
+	// anything; with ErrStalled if a tick has been on its way for longer.
+	MaxWait time.Duration
+	// MaxOverdue is how long the job that is to be claimed next may have been due; default
+	// 30 s. Beyond that more is asked for than is done, and enqueues are refused with ErrBusy,
+	// but those of a higher priority.
+	MaxOverdue time.Duration
 	// MaxBytes bounds the rows of a batch, as store.Batch measures them; default
 	// store.MaxBytes, which is also the most. A job that could not be in a batch
 	// alone is refused with a *job.InvalidError.
@@ -166,7 +177,7 @@ type Retention struct {
 	Retire func(ctx context.Context, shard store.ShardID, below job.RunID, ended []job.ID) error
 }
 
-// Reports are the callbacks of an engine. Late and LateJob must not block.
+// Reports are the callbacks of an engine. Late, LateJob and Refused must not block.
 type Reports struct {
 	// Observer, if set, is called for every batch and every step.
 	Observer Observer
@@ -179,6 +190,9 @@ type Reports struct {
 	// has told (core/service/late tells once a process). A job that waits is noticed with
 	// its shard's next batch, within TTL/3.
 	LateJob func(LateJob)
+	// Refused, if set, is called with each enqueue that is refused, of a shard that this process
+	// owns, as there is too much to do or the store does not answer (RetryAfter).
+	Refused func(shard store.ShardID, cause error)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 }
@@ -214,6 +228,8 @@ func (o Options) withDefaults() (Options, error) {
 	o.MaxBytes = cmp.Or(o.MaxBytes, store.MaxBytes)
 	o.MaxRunning = cmp.Or(o.MaxRunning, DefaultMaxRunning)
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, DefaultMaxWaiting)
+	o.MaxWait = cmp.Or(o.MaxWait, DefaultMaxWait)
+	o.MaxOverdue = cmp.Or(o.MaxOverdue, DefaultMaxOverdue)
 	o.MaxPending = cmp.Or(o.MaxPending, DefaultMaxPending)
 	o.MaxPendingBytes = cmp.Or(o.MaxPendingBytes, DefaultPendingBytes)
 	o.Horizon = cmp.Or(o.Horizon, DefaultHorizon)
@@ -238,6 +254,9 @@ func (o Options) withDefaults() (Options, error) {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Late == nil {
 		o.Late = func(Lateness) {}
+	}
+	if o.Refused == nil {
+		o.Refused = func(store.ShardID, error) {}
 	}
 	if o.decide == nil {
 		o.decide = (*schedule.Schedule).Decide
@@ -274,6 +293,8 @@ func (o Options) check() error {
 		return bad("MaxBytes is %d: want %d to %d", o.MaxBytes, minBytes, store.MaxBytes)
 	case o.MaxRunning < 1 || o.MaxWaiting < 1 || o.MaxLoaded < 1 || o.MaxPending < 1 || o.MaxPendingBytes < 1 || o.PageSize < 1 || o.TrimEvery < 1:
 		return bad("MaxRunning, MaxWaiting, MaxPending, MaxPendingBytes, PageSize, TrimEvery and MaxLoaded must be at least 1")
+	case o.MaxWait < time.Millisecond || o.MaxOverdue < time.Millisecond:
+		return bad("MaxWait and MaxOverdue must be some milliseconds at least")
 	case o.Horizon < 2*time.Millisecond || o.DedupeWindow < time.Millisecond:
 		return bad("Horizon and DedupeWindow must be some milliseconds at least")
 	}

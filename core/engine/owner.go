@@ -39,6 +39,8 @@ type owner struct {
 	drained  time.Duration // when interrupted at the latest
 	inbox    inboxState
 	census   census
+	// admission decides whether an enqueue may wait.
+	admission admission
 	// callers and commanders are those who wait: commands have room of their own, so that
 	// a flood of enqueues keeps nobody from pausing a queue.
 	callers, commanders atomic.Int64
@@ -61,7 +63,7 @@ type owner struct {
 
 func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
 	o := &owner{e: s.e, s: s, id: s.id, fence: head.Fence, notify: make(chan struct{}, 1), lastSend: first,
-		runs: map[job.RunID]context.CancelCauseFunc{}}
+		admission: newAdmission(), runs: map[job.RunID]context.CancelCauseFunc{}}
 	o.ctx, o.cancel = context.WithCancelCause(context.Background())
 	o.runCtx, o.interrupt = context.WithCancelCause(o.ctx)
 	o.trustUntil.Store(int64(trust))
@@ -222,6 +224,7 @@ func (o *owner) work() {
 	}
 	o.short, o.shortAt = wanted > in.free, o.now()
 	o.m.lateWaiting(now)
+	o.admission.waits(o.m.waiting.ready.list)
 	o.effects()
 	if p != nil {
 		o.launch(kind, p)
@@ -332,8 +335,15 @@ func (o *owner) await(ctx context.Context, i *intent) ack {
 }
 
 func (o *owner) enqueue(i *intent) error {
+	if err := o.admit(i.e.job.Priority); err != nil {
+		return err
+	}
 	return o.ask(i, func() {
-		if o.full() || o.stalled {
+		switch {
+		case o.stalled:
+			i.wait.tell(ack{err: i.failed(store.Fail, ErrStalled)})
+			return
+		case o.full():
 			i.wait.tell(ack{err: i.failed(store.Fail, ErrBusy)})
 			return
 		}

@@ -32,7 +32,9 @@ type plan struct {
 	slots int
 	// alone: it is one change of a batch that was refused.
 	alone bool
-	bytes int
+	// crowded: an enqueue waits that had no room.
+	crowded bool
+	bytes   int
 
 	jobs map[job.ID]bool
 }
@@ -47,6 +49,7 @@ func (m *machine) next(in tickInput) *plan {
 	h.Nonce, h.Owner, h.Addr = in.nonce, in.owner, in.addr
 	seq := m.seq
 	m.planned = seq
+	p.crowded = m.queue.rest.len() > 0 // if it is no batch of many
 	if !m.probe {
 		m.giveBack(in.free)
 	}
@@ -151,6 +154,16 @@ func frame(id job.ID, note int) int {
 	return opsOf*(store.RowBytes+len(id)+state) + 2*note
 }
 
+// enqueues is how many callers wait for a job that the plan enqueues.
+func (p *plan) enqueues() (n int64) {
+	for _, i := range p.intents {
+		if i.kind == doEnqueue && i.wait != nil {
+			n++
+		}
+	}
+	return n
+}
+
 func (p *plan) put(ops []store.Op) {
 	for _, op := range ops {
 		p.bytes += op.Bytes()
@@ -158,19 +171,19 @@ func (p *plan) put(ops []store.Op) {
 	p.batch.Ops = append(p.batch.Ops, ops...)
 }
 
-// claimable is how many of the ready entries may be claimed.
-func (m *machine) claimable(now moment, free int) int {
+// claimable is how many of the ready entries may be claimed, beside so many that a plan has.
+func (m *machine) claimable(now moment, free, planned int) int {
 	if m.head.Pause.On {
 		return 0
 	}
-	return min(m.waiting.due(now), free, m.cfg.maxRunning-m.running, job.MaxSeq-int(m.seq))
+	return min(m.waiting.due(now), free-planned, m.cfg.maxRunning-m.running-planned, job.MaxSeq-int(m.seq))
 }
 
 // wanted is how many slots a plan could use now.
 func (m *machine) wanted(now moment) int {
 	switch {
 	case len(m.singles) == 0:
-		return max(0, m.claimable(now, m.cfg.maxRunning))
+		return max(0, m.claimable(now, m.cfg.maxRunning, 0))
 	case m.singles[0].needsSlot():
 		return 1
 	}

@@ -108,7 +108,7 @@ func (w *waiting) due(now moment) int {
 	}
 	for len(w.dated.list) > 0 && w.dated.list[0].within(now, 0) {
 		e := heap.Pop(&w.dated).(*entry)
-		e.own = 0
+		e.own, e.since = 0, now.mono
 		heap.Push(&w.ready, e)
 		if w.watched {
 			w.ripened = append(w.ripened, ripened{e, now.mono, e.attempt})

@@ -24,8 +24,9 @@ type shard struct {
 	inserts atomic.Int64
 
 	mu    sync.Mutex
-	owner *owner // nil unless this process owns the shard
-	addr  string // where another owner takes enqueues; "" if not known
+	owner *owner        // nil unless this process owns the shard
+	addr  string        // where another owner takes enqueues; "" if not known
+	told  time.Duration // when somebody was told that none gets there; 0: nobody was
 }
 
 func (s *shard) current() *owner {

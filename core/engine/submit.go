@@ -16,32 +16,31 @@ import (
 
 // Submit enqueues a job by the best way there is: in a tick of this process if it owns
 // the job's shard, else by Options.Forward in a tick of the owner that the header last
-// named, else into the shard's inbox, which takes an owner's look and a tick longer.
+// named, else, if it is certain that there is none or that nobody can reach it, into the shard's
+// inbox, which takes an owner's look and a tick longer.
 //
-// A forwarded enqueue whose outcome is unknown is followed by the inbox as well. That
-// is safe because both carry the same job id, and a job row is inserted only if there
-// is none: whichever comes second finds it and is a duplicate. A copy of the forwarded
-// one that is still on its way may come much later, but not after the dedupe window,
-// for which the job row outlives its job. But such a Submit has failed only if both
-// ways have, so that an unknown forward and a failed inbox are unknown together.
+// What was forwarded and not answered does not go into the inbox: an owner with too much to
+// do does not have less of it by that. The outcome is unknown then; to ask again with the same id
+// is safe.
 func (e *Engine) Submit(ctx context.Context, j job.Job) (Receipt, error) {
 	j = j.WithDefaults()
 	rec, err := e.Enqueue(ctx, j)
-	elsewhere := errors.Is(err, ErrNotOwner) || errors.Is(err, ErrStopping) || errors.As(err, new(*LostError))
-	if !elsewhere || store.OutcomeOf(err) != store.Fail {
+	if !elsewhere(err) {
 		return rec, err
 	}
-	rec, err = e.forward(ctx, j)
-	if err == nil || errors.As(err, new(*job.InvalidError)) || errors.Is(err, ErrBusy) {
+	if rec, err = e.forward(ctx, j); !elsewhere(err) {
 		return rec, err
 	}
-	unsure := store.OutcomeOf(err) != store.Fail
-	rec, err = e.toInbox(ctx, j)
-	var ee *EnqueueError
-	if unsure && errors.As(err, &ee) {
-		ee.Outcome = store.Unknown
+	return e.toInbox(ctx, j)
+}
+
+// elsewhere reports an enqueue that another process may take, as nothing was done by the one
+// that was asked.
+func elsewhere(err error) bool {
+	if err == nil || store.OutcomeOf(err) != store.Fail {
+		return false
 	}
-	return rec, err
+	return errors.Is(err, ErrNotOwner) || errors.Is(err, ErrStopping) || errors.Is(err, ErrUnreachable) || errors.As(err, new(*LostError))
 }
 
 // toInbox inserts a job into its shard's inbox when this process has no other insert
@@ -51,7 +50,7 @@ func (e *Engine) toInbox(ctx context.Context, j job.Job) (Receipt, error) {
 	s := e.shardOf(j.Queue, j.ID)
 	defer s.inserts.Add(-1)
 	if s.inserts.Add(1) > maxInserts {
-		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: ErrBusy}
+		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: &BusyError{Cause: ErrStalled, RetryAfter: e.o.TTL / 8}}
 	}
 	select {
 	case s.turn <- struct{}{}:
@@ -78,14 +77,28 @@ func (e *Engine) forward(ctx context.Context, j job.Job) (Receipt, error) {
 	if addr == "" || e.o.Forward == nil {
 		return Receipt{}, errNowhere
 	}
-	fctx, stop := e.timeout(ctx, e.o.RequestTimeout)
+	// A deadline, which the owner is told: it may let the job wait, and then takes a batch.
+	fctx, stop := context.WithTimeoutCause(ctx, e.o.MaxWait+e.o.RequestTimeout, errRequestTimeout)
 	defer stop()
 	rec, err := e.o.Forward(fctx, addr, j)
-	if err != nil && !errors.Is(err, ErrBusy) {
+	switch _, busy := RetryAfter(err); {
+	case err == nil, busy, errors.As(err, new(*job.InvalidError)):
+		return rec, err
+	case errors.Is(err, ErrNotOwner):
 		s.forgetAddr(addr)
-		e.o.Logger.Warn("forwarding an enqueue to the shard's owner failed", "shard", s.id.String(), "addr", addr, "error", err)
 	}
+	s.notReached(addr, err)
 	return rec, err
+}
+
+// notReached tells, once a ttl, that what belongs to the owner at addr did not get there.
+func (s *shard) notReached(addr string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.e.o.Clock.Now(); s.told == 0 || now-s.told >= s.e.o.TTL {
+		s.told = now
+		s.e.o.Logger.Warn("an enqueue did not reach the shard's owner", "shard", s.id.String(), "addr", addr, "error", err)
+	}
 }
 
 // OwnerAddr is where the shard's owner takes what is forwarded, as its header last
@@ -125,7 +138,7 @@ func (s *shard) addrOfOwner() string {
 	return s.addr
 }
 
-// forgetAddr: nobody who owns the shard is there. A header whose stamp has moved
+// forgetAddr: who is there does not own the shard. A header whose stamp has moved
 // brings the address back, as its owner lives.
 func (s *shard) forgetAddr(addr string) {
 	s.mu.Lock()

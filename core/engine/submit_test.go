@@ -22,6 +22,7 @@ import (
 func TestSubmitForwards(t *testing.T) {
 	t.Parallel()
 	failed := func(cause error) error { return &engine.EnqueueError{Outcome: store.Fail, Cause: cause} }
+	lost := &engine.EnqueueError{Outcome: store.Unknown, Cause: errors.New("lost")}
 	for name, c := range map[string]struct {
 		answer  error
 		cancel  bool // nobody waits any more when the answer comes
@@ -31,12 +32,13 @@ func TestSubmitForwards(t *testing.T) {
 	}{
 		"done":                     {nil, false, store.OK, false, true},
 		"not the owner":            {failed(engine.ErrNotOwner), false, store.OK, true, false},
-		"refused connection":       {failed(errors.New("refused")), false, store.OK, true, false},
+		"nobody is there":          {failed(engine.ErrUnreachable), false, store.OK, true, true},
+		"refused":                  {failed(errors.New("refused")), false, store.Fail, false, true},
 		"busy":                     {failed(engine.ErrBusy), false, store.Fail, false, true},
-		"unknown":                  {errors.New("lost"), false, store.OK, true, false},
-		"unknown, and no inbox":    {errors.New("lost"), true, store.Unknown, false, false},
+		"stalled":                  {failed(&engine.BusyError{Cause: engine.ErrStalled}), false, store.Fail, false, true},
+		"unknown":                  {lost, false, store.Unknown, false, true},
 		"not done, and no inbox":   {failed(engine.ErrNotOwner), true, store.Fail, false, false},
-		"the owner finds it wrong": {&job.InvalidError{Field: "payload"}, false, store.Unknown, false, false},
+		"the owner finds it wrong": {&job.InvalidError{Field: "payload"}, false, store.Unknown, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -91,14 +93,14 @@ func TestSubmitForwards(t *testing.T) {
 	}
 }
 
-// TestAddressComesBack: an owner that ticks is asked again, though it failed once.
+// TestAddressComesBack: who says that it does not own the shard is asked again when its ticks go on.
 func TestAddressComesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := sim.New()
 		a := run(t, s, "a", nil, func(o *engine.Options) { o.Addr = "at a" })
 		b := run(t, s, "b", nil, func(o *engine.Options) {
-			o.Forward = func(context.Context, string, job.Job) (engine.Receipt, error) {
-				return engine.Receipt{}, errors.New("lost")
+			o.Forward = func(_ context.Context, _ string, j job.Job) (engine.Receipt, error) {
+				return engine.Receipt{}, &engine.EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: engine.ErrNotOwner}
 			}
 		})
 		far := aJob("a")

@@ -80,8 +80,8 @@ func GoOn() Option { return with(func(j *job.Job) { j.OnFailure = job.GoOn }) }
 // While nobody knows whether it was enqueued it is asked for again, with the same id,
 // until that is known or ctx ends. Then the error is an *engine.EnqueueError whose
 // Outcome is store.Unknown; a job with a Key may be enqueued again all the same. Whatever
-// else fails certainly was not done: a *job.InvalidError, or engine.ErrBusy, when
-// there is too much to do already and the caller should wait.
+// else fails certainly was not done: a *job.InvalidError, or what engine.RetryAfter reports, when
+// there is too much to do already and the caller should come again after that time.
 func (s *Scheduler) Enqueue(ctx context.Context, j job.Job) (engine.Receipt, error) {
 	q, err := s.queueOf(j.Queue)
 	if err != nil {

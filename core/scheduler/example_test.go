@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math/rand/v2"
 	"time"
 
 	"fencepost/core/engine"
@@ -68,6 +69,27 @@ func ExampleOpen() {
 	defer func() { _ = s.Close() }()
 	_, err = SendInvoice.Enqueue(ctx, s, Invoice{Customer: "acme", Cents: 1999}, scheduler.Key("invoice-17"))
 	fmt.Println(err)
+}
+
+// Who is refused, as there is too much to do, comes again after the time that it was told, and a
+// random part of it, so that not all come back at once. A key makes it safe to ask again after
+// anything.
+func Example_retryAfter() {
+	schedulertest.Example(func(h *schedulertest.Harness) {
+		schedulertest.Handle(h, SendInvoice, func(context.Context, *scheduler.Task, Invoice) error { return nil })
+		ctx, s := context.Background(), h.Scheduler()
+		for {
+			receipt, err := SendInvoice.Enqueue(ctx, s, Invoice{"acme", 1999}, scheduler.Key("invoice-17"))
+			wait, busy := engine.RetryAfter(err)
+			if !busy {
+				fmt.Println("a duplicate:", receipt.Duplicate, err)
+				return
+			}
+			time.Sleep(wait + rand.N(wait/2))
+		}
+	})
+	// Output:
+	// a duplicate: false <nil>
 }
 
 // A job whose attempts are used up waits in the dead letter queue, with the reason, until

@@ -82,6 +82,10 @@ func (c *config) define(s *settings) {
 	add("backoff-max-ms", "WORKER_BACKOFF_MAX_MS", number(&c.jobs.longest, 0), "maximum wait between attempts; 0: 30 min")
 	add("poll-interval-ms", "WORKER_POLL_INTERVAL_MS", number(&eng.InboxPoll, 5*time.Second, atLeast(time.Millisecond)),
 		"inbox polling interval (jobs already in a shard need no polling)")
+	add("max-wait-ms", "WORKER_MAX_WAIT_MS", number(&eng.MaxWait, engine.DefaultMaxWait, atLeast(time.Millisecond)),
+		"refuse an enqueue that would wait longer than this to be acknowledged")
+	add("max-overdue-ms", "WORKER_MAX_OVERDUE_MS", number(&eng.MaxOverdue, engine.DefaultMaxOverdue, atLeast(time.Millisecond)),
+		"refuse enqueues while a job of the shard has been due and not claimed for longer than this")
 	add("lease-ttl-ms", "WORKER_LEASE_TTL_MS", number(&eng.TTL, engine.DefaultTTL, atLeast(time.Second)),
 		"lease TTL: how long a dead owner's shard stays unowned; must be equal on all processes")
 	add("drain-ms", "WORKER_DRAIN_MS", number(&eng.DrainTimeout, engine.DefaultDrainTimeout, atLeast(time.Millisecond)),

@@ -64,6 +64,7 @@ func serve(ctx context.Context, c *config, log *slog.Logger) error {
 	o := c.scheduler
 	o.Beside, o.Handlers = live.Peer(), traces.Handlers(kinds.Handlers())
 	o.Engine.Name, o.Engine.Observer, o.Engine.LateJob = live.Name(), traces.Observer(engine.Watch(m, live.Step)), notifier.Job
+	o.Engine.Refused = m.Refused
 	o.Engine.Late = func(l engine.Lateness) {
 		m.Late(l)
 		notifier.Schedule(l)

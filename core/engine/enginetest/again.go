@@ -43,13 +43,15 @@ func (w *World) reuse(ctx context.Context, j *simJob, r *rand.Rand) {
 }
 
 // relived begins another life of a job that was forgotten, if somebody has asked for it since, or
-// so shortly before that it may have been on its way.
+// so shortly before that it may have been on its way; or if its schedule was removed and put again
+// since, and knows nothing of the times that it has fired.
 func (t *truth) relived(j *jobTruth, c sim.ShardChange, id job.ID) bool {
 	asked := t.w.byID[id]
 	since := j.sweptAt.Add(-onItsWay * t.w.cfg.ttl)
-	if !j.swept || asked == nil || !slices.ContainsFunc(asked.enqueues, func(e simEnqueue) bool {
+	wanted := asked != nil && slices.ContainsFunc(asked.enqueues, func(e simEnqueue) bool {
 		return e.outcome != store.Fail && e.begun.After(since) && !e.begun.After(c.At)
-	}) {
+	})
+	if !j.swept || !wanted && !t.putAnew(c, id, j.insertedAt) {
 		return false
 	}
 	if j.state() == job.Completed {
@@ -59,6 +61,24 @@ func (t *truth) relived(j *jobTruth, c sim.ShardChange, id job.ID) bool {
 	j.swept, j.states, j.claims, j.attempt, j.spared, j.failure = false, nil, 0, 0, 0, nil
 	t.w.counts["relived"]++
 	return true
+}
+
+// putAnew says whether a job that a batch inserts is an occurrence of a schedule, or follows one, that was
+// removed and put again since an instant.
+func (t *truth) putAnew(c sim.ShardChange, id job.ID, since time.Time) bool {
+	for _, op := range c.Ops {
+		j, err := job.Decode(op.Row.Body)
+		if op.Row.ID != string(id) || op.Row.Kind != store.KindPending || err != nil || j.Occurrence.IsZero() {
+			continue
+		}
+		steps := t.steps[string(job.ScheduleID(c.Shard.Queue, j.Occurrence.Schedule, t.w.cfg.shards))]
+		for n, s := range steps {
+			if n > 0 && s.kind == engine.StepPut && !steps[n-1].has && s.at.After(since) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // judgeForgotten: who asks for a job that is forgotten has another one.

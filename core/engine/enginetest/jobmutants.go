@@ -50,7 +50,7 @@ var batchMutants = []Mutant{
 		World: func(c *Config) { c.beyond, c.rates = true, []float64{0.4, 2, 1} }},
 	{Name: "a rejection by a row read as applied", Rules: []string{"acked-lost"},
 		Plant: misread(func(b store.Batch, s store.Stamp) bool { return s == b.From })},
-	{Name: "batches of any size", Rules: []string{"bytes"}, Under: "storms", World: func(c *Config) { c.maxBytes = 4 << 10 },
+	{Name: "batches of any size", Rules: []string{"bytes"}, Under: "storms", World: func(c *Config) { c.maxBytes, c.maxOps, c.slots = 4<<10, 60, 40 },
 		Plant: options(func(o *engine.Options) { o.MaxBytes = store.MaxBytes })},
 }
 

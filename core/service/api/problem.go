@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"strings"
 
@@ -73,6 +74,12 @@ func named(field string) string {
 	return prefix + last
 }
 
+// retryAfter is when it makes sense to ask again, in whole seconds.
+func retryAfter(err error) int {
+	wait, _ := engine.RetryAfter(err)
+	return int(math.Ceil(wait.Seconds()))
+}
+
 // problemOf says an error of the scheduler, or of this package, as a problem. What may
 // tell of the inside goes into the log only.
 func problemOf(err error) problem {
@@ -119,7 +126,9 @@ func problemOf(err error) problem {
 		}
 		return p
 	case errors.Is(err, engine.ErrBusy):
-		return problem{Status: http.StatusTooManyRequests, Code: "busy", Detail: "too many requests wait already: nothing was done, try again later", retryAfter: 1}
+		return problem{Status: http.StatusTooManyRequests, Code: "busy", Detail: "too much waits already: nothing was done, try again after that time", retryAfter: retryAfter(err)}
+	case errors.Is(err, engine.ErrStalled):
+		return problem{Status: http.StatusServiceUnavailable, Code: "unavailable", Detail: "the owner of the job's shard waits for an answer: nothing was done, try again after that time", retryAfter: retryAfter(err)}
 	case errors.Is(err, engine.ErrNotOwner), errors.Is(err, engine.ErrStopping):
 		return problem{Status: http.StatusServiceUnavailable, Code: "no-owner", Detail: "nobody owns the job's shard at the moment: nothing was done, try again in some seconds", retryAfter: 2}
 	}

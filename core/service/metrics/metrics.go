@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"sync"
@@ -29,7 +30,8 @@ type Metrics struct {
 	renewed, notRenewed, released, unreleased     prometheus.Counter
 	lost                                          prometheus.Counter
 	lwt                                           *prometheus.HistogramVec
-	copies                                        *prometheus.CounterVec
+	copies, refused                               *prometheus.CounterVec
+	operations                                    prometheus.Histogram
 	scheduleLate, scheduleMissed, scheduleSkipped prometheus.Counter
 	jobsLate, notified                            *prometheus.CounterVec
 	requests                                      *prometheus.CounterVec
@@ -48,10 +50,11 @@ type runKey struct {
 
 var _ engine.Observer = (*Metrics)(nil)
 
-// Buckets, in seconds.
+// Buckets, in seconds; operations are a number.
 var (
 	latencies  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 	durations  = []float64{.005, .01, .05, .1, .5, 1, 5, 15, 60, 300, 900, 3600}
+	operations = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
 	latenesses = []float64{.01, .05, .1, .25, .5, 1, 2, 4, 8, 15, 60, 300, 3600}
 )
 
@@ -105,6 +108,11 @@ func New(now func() time.Time) *Metrics {
 		m.lwt.WithLabelValues(string(op))
 		m.copies.WithLabelValues(string(op))
 	}
+	m.operations = histogram("tick_operations", "Changes of rows in a tick.", operations)
+	m.refused = counters("enqueues_refused_total", "Enqueues for this process's shards that were refused, by reason: busy, stalled.", "reason")
+	for _, reason := range []string{busy, stalled} {
+		m.refused.WithLabelValues(reason)
+	}
 	m.scheduleLate = counter("schedule_late_total", "Occurrences of schedules that were fired late.")
 	m.scheduleMissed = counter("schedule_missed_total", "Nominal times that were skipped because they came too late.")
 	m.scheduleSkipped = counter("schedule_skipped_total", "Nominal times that were skipped because the previous occurrence had not ended.")
@@ -142,6 +150,21 @@ func (m *Metrics) Request(_, route string, status int, took time.Duration) {
 	}
 	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
 	m.requestTime.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// Why an enqueue is refused.
+const (
+	busy    = "busy"    // there is too much to do
+	stalled = "stalled" // the store does not answer
+)
+
+// Refused counts an enqueue that was refused; it fits engine.Options.Refused.
+func (m *Metrics) Refused(_ store.ShardID, cause error) {
+	reason := busy
+	if errors.Is(cause, engine.ErrStalled) {
+		reason = stalled
+	}
+	m.refused.WithLabelValues(reason).Inc()
 }
 
 // Late counts what schedules did not do in time; it fits engine.Options.Late.
@@ -234,8 +257,11 @@ func (m *Metrics) countShards() {
 
 // Begin implements engine.Observer.
 func (m *Metrics) Begin(op engine.Op) engine.Span {
-	if op.Kind == engine.OpTakeover {
+	switch op.Kind {
+	case engine.OpTakeover:
 		m.acquire.Inc()
+	case engine.OpTick:
+		m.operations.Observe(float64(op.Rows))
 	}
 	return &span{m: m, op: op}
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -105,6 +106,8 @@ type apiProblem struct {
 	Detail string    `json:"detail"`
 	State  job.State `json:"state"`
 	Shards []int     `json:"shards"`
+
+	retryAfter time.Duration
 }
 
 func (p apiProblem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Code, p.Detail) }
@@ -115,6 +118,9 @@ func problemOf(res *http.Response, text []byte) apiProblem {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // "" if it is none
 	if kind != "application/problem+json" || json.Unmarshal(text, &p) != nil || p.Status != res.StatusCode {
 		return apiProblem{Status: res.StatusCode, Detail: res.Status}
+	}
+	if s, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil {
+		p.retryAfter = time.Duration(s) * time.Second
 	}
 	return p
 }
@@ -145,7 +151,9 @@ func (p apiProblem) cause(r apiRequest) error {
 	case "overlap":
 		of = schedule.ErrOverlap
 	case "busy", "rate":
-		of = engine.ErrBusy
+		of = &engine.BusyError{Cause: engine.ErrBusy, RetryAfter: p.retryAfter}
+	case "unavailable":
+		of = &engine.BusyError{Cause: engine.ErrStalled, RetryAfter: p.retryAfter}
 	case "no-owner":
 		of = engine.ErrNotOwner
 	case "partly":

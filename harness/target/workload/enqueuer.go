@@ -3,7 +3,6 @@ package workload
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -44,7 +43,7 @@ const (
 	// come on top is left out, as a client that is full does. It is more than come while
 	// nobody answers: a workload that is left out tests nothing (P14).
 	maxEnqueuing = 2048
-	// enqueueTries bounds how often a job is enqueued whose outcome is unknown.
+	// enqueueTries bounds how often a job is enqueued whose outcome is unknown, or that is refused.
 	enqueueTries = 4
 	// again is one in so many: enqueues of a job that is known to be there.
 	again = 50
@@ -224,7 +223,8 @@ func retryOf(p job.RetryPolicy) *history.Retry {
 	return out
 }
 
-// enqueue asks until the outcome is known or patience is over.
+// enqueue asks until the outcome is known or patience is over. Who is refused as there is too much
+// to do comes again when it was told to, like a client that is to lose nothing.
 func (e *enqueuer) enqueue(ctx context.Context, proc string, j job.Job) {
 	for range enqueueTries {
 		err := e.once(ctx, proc, j)
@@ -233,11 +233,17 @@ func (e *enqueuer) enqueue(ctx context.Context, proc string, j job.Job) {
 			e.acknowledged(refOf(j))
 			return
 		}
-		if store.OutcomeOf(err) == store.Fail && !errors.Is(err, engine.ErrBusy) {
+		wait, refused := engine.RetryAfter(err)
+		switch {
+		case refused && wait <= e.cfg.TTL:
+			wait += rand.N(wait / 2)
+		case store.OutcomeOf(err) == store.Fail:
 			return
+		default:
+			e.counts.unknown.Add(1)
+			wait = e.cfg.TTL / 10
 		}
-		e.counts.unknown.Add(1)
-		sleep(ctx, e.cfg.TTL/10)
+		sleep(ctx, wait)
 	}
 }
 
