@@ -27,6 +27,7 @@ const maxAnswer = 64 << 10
 type Client struct {
 	http   *http.Client
 	secret string
+	peers  *peers
 }
 
 // NewClient makes a client. Its requests are made by rt, or by a transport of its own
@@ -41,31 +42,36 @@ func NewClient(rt http.RoundTripper) *Client {
 	}
 	// Nobody who owns a shard sends elsewhere.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{http: &http.Client{Transport: rt, CheckRedirect: stay}}
+	return &Client{http: &http.Client{Transport: rt, CheckRedirect: stay}, peers: newPeers()}
 }
 
 // WithSecret returns a client that shows the secret for which Guard asks.
-func (c *Client) WithSecret(secret string) *Client { return &Client{c.http, secret} }
+func (c *Client) WithSecret(secret string) *Client { return &Client{c.http, secret, newPeers()} }
 
 // Close ends the connections that are idle.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Enqueue puts a job into its shard by the process at addr (host:port). The error is
-// an *engine.EnqueueError, or a *job.InvalidError.
+// Enqueue puts a job into its shard by the process at addr (host:port). Enqueues for one process
+// share requests; each has what is left of its own time. A process that does not answer is left
+// alone for 0.1 to 5 s: until then the cause is engine.ErrUnreachable if it does not answer a
+// ping either, else an *engine.BusyError. The error is an *engine.EnqueueError, or a *job.InvalidError.
 func (c *Client) Enqueue(ctx context.Context, addr string, j job.Job) (engine.Receipt, error) {
 	body, err := j.Encode()
 	if err != nil {
 		return engine.Receipt{}, &job.InvalidError{Field: "body", Reason: err.Error()}
 	}
-	rec, certain, err := c.post(ctx, addr+pathEnqueue, j.ID, body, names(j.ID))
+	if ctx.Err() != nil {
+		return engine.Receipt{}, &engine.EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: context.Cause(ctx)}
+	}
+	r := c.enqueue(ctx, addr, j.ID, body)
 	var invalid *job.InvalidError
 	switch {
-	case err == nil:
-		return engine.Receipt{ID: rec.ID, Duplicate: rec.Duplicate}, nil
-	case errors.As(err, &invalid):
+	case r.err == nil:
+		return engine.Receipt{ID: r.rec.ID, Duplicate: r.rec.Duplicate}, nil
+	case errors.As(r.err, &invalid):
 		return engine.Receipt{}, invalid
 	}
-	return engine.Receipt{}, &engine.EnqueueError{Job: j.ID, Outcome: outcome(certain), Cause: err}
+	return engine.Receipt{}, &engine.EnqueueError{Job: j.ID, Outcome: outcome(r.certain), Cause: r.err}
 }
 
 // Command gives a command on a job by the process at addr. The error is an
@@ -131,34 +137,53 @@ func (c *Client) post(ctx context.Context, url string, id job.ID, body []byte, m
 	if ctx.Err() != nil {
 		return rec, true, context.Cause(ctx)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+url, bytes.NewReader(body))
+	res, err := c.request(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return rec, true, err
+		return rec, unreachable(err), err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		certain, err = refused(res, id)
+		return rec, certain, err
+	}
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return rec, false, fmt.Errorf("the answer was cut: %w", err)
+	}
+	if json.Unmarshal(text, &rec) != nil || !meant(rec) {
+		return rec, false, errors.New("an answer to another request")
+	}
+	return rec, false, nil
+}
+
+// request sends a request, with the secret.
+func (c *Client) request(ctx context.Context, method, url string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+url, body)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Err: err} // nothing was sent
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if c.secret != "" {
 		req.Header.Set("Authorization", bearer+c.secret)
 	}
-	res, err := c.http.Do(req)
-	if err != nil {
-		var op *net.OpError
-		return rec, errors.As(err, &op) && op.Op == "dial", err
-	}
-	defer func() { _ = res.Body.Close() }()
+	return c.http.Do(req)
+}
+
+// unreachable reports a request that was not sent, as nobody was there to connect to.
+func unreachable(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// refused reads an answer to a request, for a job if id is one, that is not a receipt.
+func refused(res *http.Response, id job.ID) (certain bool, err error) {
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return rec, false, fmt.Errorf("the answer was cut: %w", err)
-	}
-	if res.StatusCode == http.StatusOK {
-		if json.Unmarshal(text, &rec) != nil || !meant(rec) {
-			return rec, false, errors.New("an answer to another request")
-		}
-		return rec, false, nil
+		return false, fmt.Errorf("the answer was cut: %w", err)
 	}
 	var no refusal
 	if err := json.Unmarshal(text, &no); err != nil {
-		return rec, false, fmt.Errorf("%s instead of an answer", res.Status)
+		return false, fmt.Errorf("%s instead of an answer", res.Status)
 	}
-	certain, err = no.cause(res.StatusCode, id)
-	return rec, certain, err
+	return no.cause(res.StatusCode, id)
 }

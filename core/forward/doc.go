@@ -2,7 +2,9 @@
 // schedule's shard, by HTTP/1.1 and JSON. Handler is the owner's side, Client the other one;
 // Client.Enqueue fits engine.Options.Forward.
 //
-//	POST /internal/v1/enqueue  the job, as job.Encode writes it
+//	POST /internal/v1/enqueues many: a line {"ms": …, "job": …} each, with the job as
+//	                           job.Encode writes it, and what is left of the caller's time
+//	POST /internal/v1/enqueue  one job, by a process of the version before
 //	POST /internal/v1/cancel   {"queue": …, "id": …}
 //	POST /internal/v1/redrive  {"queue": …, "id": …}
 //	POST /internal/v1/hasten   {"queue": …, "id": …}
@@ -23,9 +25,22 @@
 //	421 not-owner         this process does not own the shard (any more)
 //	422 not-kept          the job cannot be redriven; with field and reason
 //	422 broken-schedule   the schedule cannot be read; with reason
-//	429 busy              too many wait already
+//	429 busy              too much waits already; with retry_ms
+//	503 stalled           the owner waits for the store's answer; with retry_ms
 //	500 unknown           it may have been done
 //	503 failed            not done for another reason
+//
+// Many enqueues are answered with 200 and a line for each, in the order in which they are done:
+// a receipt or a refusal, with the number of its line as "n".
+//
+// # Under load
+//
+// Enqueues for one process share requests: while four are on their way what comes waits for
+// one of them, at most 50 ms. The owner gives an enqueue up when its caller's time is over, less
+// 100 ms for the answer: what no tick had taken by then was certainly not done. A process that
+// does not answer is left alone, for 0.1 s at first and up to 5 s, and who asks
+// meanwhile is told at once: that it cannot be reached, if it does not answer a ping either (any
+// answer to GET /internal/v1/ping will do), else that it has too much to do.
 //
 // # Outcomes
 //

@@ -120,8 +120,8 @@ func TestForwarding(t *testing.T) {
 		if rec, err := b.eng.Submit(t.Context(), j); err != nil || rec.Duplicate {
 			t.Errorf("Submit: %+v, %v", rec, err)
 		}
-		if n := len(s.InboxRows(shard)); n != 1 || b.eng.OwnerAddr(shard) != "" {
-			t.Errorf("%d rows are in the inbox, and the address is %q", n, b.eng.OwnerAddr(shard))
+		if n := len(s.InboxRows(shard)); n != 1 {
+			t.Errorf("%d rows are in the inbox", n)
 		}
 		time.Sleep(20 * time.Second)
 		if !b.eng.Owns(shard) || len(s.InboxRows(shard)) != 0 {

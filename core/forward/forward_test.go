@@ -25,9 +25,9 @@ type stub struct {
 	got []any
 }
 
-func (s *stub) Enqueue(_ context.Context, j job.Job) (engine.Receipt, error) {
+func (s *stub) Line(_ context.Context, j job.Job) func(context.Context) (engine.Receipt, error) {
 	s.got = append(s.got, j)
-	return s.rec, s.err
+	return func(context.Context) (engine.Receipt, error) { return s.rec, s.err }
 }
 
 func (s *stub) Command(_ context.Context, c engine.Command, queue string, id job.ID) (engine.Receipt, error) {
@@ -124,6 +124,7 @@ func TestEnqueueErrors(t *testing.T) {
 		"lost":              {enqueueError(store.Fail, lost), store.Fail, engine.ErrNotOwner},
 		"lost in the tick":  {enqueueError(store.Unknown, lost), store.Unknown, nil},
 		"busy":              {enqueueError(store.Fail, engine.ErrBusy), store.Fail, engine.ErrBusy},
+		"stalled":           {enqueueError(store.Fail, engine.ErrStalled), store.Fail, engine.ErrStalled},
 		"refused":           {enqueueError(store.Fail, other), store.Fail, nil},
 		"nobody waited":     {enqueueError(store.Unknown, context.Canceled), store.Unknown, nil},
 		"unknown kind":      {other, store.Unknown, nil},
@@ -334,11 +335,13 @@ type slow struct {
 	ended chan error
 }
 
-func (s *slow) Enqueue(ctx context.Context, j job.Job) (engine.Receipt, error) {
+func (s *slow) Line(context.Context, job.Job) func(context.Context) (engine.Receipt, error) {
 	close(s.asked)
-	<-ctx.Done()
-	s.ended <- ctx.Err()
-	return engine.Receipt{}, enqueueError(store.Unknown, ctx.Err())
+	return func(ctx context.Context) (engine.Receipt, error) {
+		<-ctx.Done()
+		s.ended <- ctx.Err()
+		return engine.Receipt{}, enqueueError(store.Unknown, ctx.Err())
+	}
 }
 
 // TestHandlerRefuses what is no request of a Client.
@@ -348,6 +351,9 @@ func TestHandlerRefuses(t *testing.T) {
 		method, path, body string
 		status             int
 	}{
+		"half a request":      {"POST", "/internal/v1/enqueues", "{", 400},
+		"too many":            {"POST", "/internal/v1/enqueues", strings.Repeat("{}", 101), 400},
+		"too much":            {"POST", "/internal/v1/enqueues", `{"job":"` + strings.Repeat("A", 2*store.MaxBytes) + `"}`, 400},
 		"half a job":          {"POST", "/internal/v1/enqueue", "{", 400},
 		"too large a job":     {"POST", "/internal/v1/enqueue", `{"payload":"` + strings.Repeat("A", store.MaxBytes) + `"}`, 400},
 		"half a command":      {"POST", "/internal/v1/cancel", "{", 400},

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -18,7 +19,7 @@ import (
 
 // Engine is the part of an *engine.Engine that is reached from elsewhere.
 type Engine interface {
-	Enqueue(ctx context.Context, j job.Job) (engine.Receipt, error)
+	Line(ctx context.Context, j job.Job) (await func(context.Context) (engine.Receipt, error))
 	Command(ctx context.Context, c engine.Command, queue string, id job.ID) (engine.Receipt, error)
 	Schedule(ctx context.Context, c engine.ScheduleCommand) (engine.Receipt, error)
 	SetPaused(ctx context.Context, id store.ShardID, on bool) (duplicate bool, err error)
@@ -34,9 +35,10 @@ const maxTarget = 4 << 10
 func Handler(e Engine) http.Handler {
 	mux := http.NewServeMux()
 	handle(mux, pathEnqueue, store.MaxBytes, job.Decode, func(ctx context.Context, j job.Job) (receipt, error) {
-		rec, err := e.Enqueue(ctx, j)
+		rec, err := e.Line(ctx, j)(ctx)
 		return receipt{ID: rec.ID, Duplicate: rec.Duplicate}, err
 	})
+	mux.HandleFunc("POST "+pathEnqueues, func(w http.ResponseWriter, r *http.Request) { enqueues(e, w, r) })
 	for _, c := range []engine.Command{engine.CancelJob, engine.RedriveJob, engine.HastenJob} {
 		handle(mux, pathCommand+string(c), maxTarget, decode[target], func(ctx context.Context, t target) (receipt, error) {
 			rec, err := e.Command(ctx, c, t.Queue, t.ID)
@@ -52,6 +54,65 @@ func Handler(e Engine) http.Handler {
 		return receipt{Shard: c.id().String(), Duplicate: duplicate}, err
 	})
 	return mux
+}
+
+// enqueues serves many enqueues. Each is answered when it is done, whatever becomes of the others.
+func enqueues(e Engine, w http.ResponseWriter, r *http.Request) {
+	var in []enqueueRequest
+	lines := json.NewDecoder(http.MaxBytesReader(w, r.Body, 2*maxBatchBytes))
+	for {
+		var one enqueueRequest
+		err := lines.Decode(&one)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil && len(in) == maxBatch {
+			err = fmt.Errorf("more than %d enqueues in one request", maxBatch)
+		}
+		if err != nil {
+			refuse(w, refusalOf(&job.InvalidError{Field: "body", Reason: err.Error()}))
+			return
+		}
+		in = append(in, one)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	answers := make(chan enqueueAnswer, len(in))
+	for n, one := range in {
+		await := one.line(r.Context(), e)
+		go func() { answers <- one.answer(r.Context(), n, await) }()
+	}
+	flush, _ := w.(http.Flusher)
+	for range in {
+		_ = json.NewEncoder(w).Encode(<-answers)
+		if flush != nil && len(answers) == 0 {
+			flush.Flush()
+		}
+	}
+}
+
+// line has the job wait for a tick.
+func (in enqueueRequest) line(ctx context.Context, e Engine) (await func(context.Context) (engine.Receipt, error)) {
+	j, err := job.Decode(in.Job)
+	if err != nil {
+		return func(context.Context) (engine.Receipt, error) { return engine.Receipt{}, err }
+	}
+	return e.Line(ctx, j)
+}
+
+// answer waits for what became of it, while its caller has time.
+func (in enqueueRequest) answer(ctx context.Context, n int, await func(context.Context) (engine.Receipt, error)) enqueueAnswer {
+	limit := HandlerTimeout
+	if in.Millis > 0 {
+		limit = min(limit, time.Duration(in.Millis)*time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	rec, err := await(ctx)
+	if err != nil {
+		return enqueueAnswer{N: n, refusal: refusalOf(err)}
+	}
+	return enqueueAnswer{N: n, receipt: receipt{ID: rec.ID, Duplicate: rec.Duplicate}}
 }
 
 func decode[T any](body []byte) (T, error) {

@@ -1,9 +1,11 @@
 package forward
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
@@ -13,11 +15,26 @@ import (
 
 // Paths of the requests.
 const (
-	pathEnqueue  = "/internal/v1/enqueue"
-	pathCommand  = "/internal/v1/" // with the engine.Command behind it
+	pathEnqueues = "/internal/v1/enqueues"
+	pathEnqueue  = "/internal/v1/enqueue" // one, by processes of the version before
+	pathPing     = "/internal/v1/ping"    // is not found, which is an answer
+	pathCommand  = "/internal/v1/"        // with the engine.Command behind it
 	pathSchedule = "/internal/v1/schedule"
 	pathPause    = "/internal/v1/pause"
 )
+
+// enqueueRequest is a line of the body of enqueues, enqueueAnswer one of what is answered to them.
+type enqueueRequest struct {
+	// Millis is what is left of the caller's time; 0: it has no end.
+	Millis int64           `json:"ms,omitempty"`
+	Job    json.RawMessage `json:"job"`
+}
+
+type enqueueAnswer struct {
+	N int `json:"n"` // of the request's line, from 0
+	receipt
+	refusal
+}
 
 // target is the body of a command.
 type target struct {
@@ -44,11 +61,13 @@ type receipt struct {
 
 // refusal is the answer to what was not done.
 type refusal struct {
-	Code    string    `json:"code"`
-	Message string    `json:"message"`
+	Code    string    `json:"code,omitempty"`
+	Message string    `json:"message,omitempty"`
 	Field   string    `json:"field,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	State   job.State `json:"state,omitempty"`
+	// RetryMillis is when it makes sense to ask again; 0: it does not say.
+	RetryMillis int64 `json:"retry_ms,omitempty"`
 }
 
 // Codes of refusals.
@@ -63,6 +82,7 @@ const (
 	codeNotKept         = "not-kept"
 	codeBroken          = "broken-schedule"
 	codeBusy            = "busy"
+	codeStalled         = "stalled"
 	codeUnknown         = "unknown"
 	codeFailed          = "failed"
 	codeSecret          = "secret"
@@ -85,6 +105,7 @@ var statuses = map[string]int{
 	codeNotKept:         http.StatusUnprocessableEntity,
 	codeBroken:          http.StatusUnprocessableEntity,
 	codeBusy:            http.StatusTooManyRequests,
+	codeStalled:         http.StatusServiceUnavailable,
 	codeUnknown:         http.StatusInternalServerError,
 	codeFailed:          http.StatusServiceUnavailable,
 	codeSecret:          http.StatusUnauthorized,
@@ -109,7 +130,9 @@ func refusalOf(err error) refusal {
 	case errors.Is(err, engine.ErrNotOwner), errors.Is(err, engine.ErrStopping), errors.As(err, new(*engine.LostError)):
 		r.Code = codeNotOwner
 	case errors.Is(err, engine.ErrBusy):
-		r.Code = codeBusy
+		r.Code, r.RetryMillis = codeBusy, retryMillis(err)
+	case errors.Is(err, engine.ErrStalled):
+		r.Code, r.RetryMillis = codeStalled, retryMillis(err)
 	case errors.Is(err, engine.ErrUnknownJob):
 		r.Code = codeNoJob
 	case errors.As(err, &state):
@@ -128,6 +151,11 @@ func refusalOf(err error) refusal {
 	return r
 }
 
+func retryMillis(err error) int64 {
+	wait, _ := engine.RetryAfter(err)
+	return wait.Milliseconds()
+}
+
 // cause is the error that a refusal stands for, of a job's request with its id;
 // certain: nothing was done.
 func (r refusal) cause(status int, id job.ID) (certain bool, err error) {
@@ -138,13 +166,15 @@ func (r refusal) cause(status int, id job.ID) (certain bool, err error) {
 	case codeNotOwner:
 		return true, engine.ErrNotOwner
 	case codeBusy:
-		return true, engine.ErrBusy
+		return true, &engine.BusyError{Cause: engine.ErrBusy, RetryAfter: time.Duration(r.RetryMillis) * time.Millisecond}
+	case codeStalled:
+		return true, &engine.BusyError{Cause: engine.ErrStalled, RetryAfter: time.Duration(r.RetryMillis) * time.Millisecond}
 	case codeNoJob:
 		return true, engine.ErrUnknownJob
 	case codeState:
 		return true, &engine.StateError{Job: id, State: r.State}
 	case codeSecret:
-		return true, ErrSecret
+		return true, fmt.Errorf("%w: %w", engine.ErrUnreachable, ErrSecret)
 	case codeNoSchedule:
 		return true, engine.ErrUnknownSchedule
 	case codeOverlap:

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -29,13 +30,14 @@ func (n *simNet) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	var about struct {
-		ID string `json:"id"`
+		ID  string `json:"id"`
+		Job struct {
+			ID string `json:"id"`
+		} `json:"job"`
 	}
-	if err := json.Unmarshal(body, &about); err != nil {
-		return nil, err
-	}
-	what := about.ID
-	if what == "" { // about a schedule or a shard
+	_ = json.NewDecoder(bytes.NewReader(body)).Decode(&about) // of several enqueues the first
+	what := cmp.Or(about.ID, about.Job.ID)
+	if what == "" { // about a schedule or a shard, or a ping
 		what = fmt.Sprintf("%x", sha256.Sum256(body))
 	}
 	to := w.named(r.URL.Host)
