@@ -138,8 +138,9 @@ func New(o Options) (*Scheduler, error) {
 }
 
 const (
-	// shutdownTimeout bounds the wait for requests of other schedulers.
-	shutdownTimeout = 5 * time.Second
+	// shutdownTimeout bounds the wait for requests of other schedulers. All of them have been
+	// answered by then.
+	shutdownTimeout = 2 * time.Second
 	// leastSecret is in bytes.
 	leastSecret = 16
 )
@@ -171,7 +172,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	logged()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	err = errors.Join(err, s.server.Shutdown(stop))
+	if s.server.Shutdown(stop) != nil {
+		// Somebody has connected and asks for nothing: that would be waited for.
+		err = errors.Join(err, s.server.Close())
+	}
 	if e := <-served; !errors.Is(e, http.ErrServerClosed) {
 		err = errors.Join(err, e)
 	}
