@@ -235,10 +235,20 @@ func (p *Session) Crashed() <-chan struct{} { return p.crashed }
 // Call sends a request named name through the session's network; execute runs
 // where it arrives. For tests that have other servers than the store on it.
 func (p *Session) Call(ctx context.Context, name string, execute func()) error {
-	p.Hold()
+	p.line()
 	err := p.call(ctx, name, p.fateOf(name), execute)
-	p.Hold()
+	p.line()
 	return err
+}
+
+// line is Hold. Requests that had to wait go on one after the other, as they came: what they do may
+// depend on their order, and has to repeat.
+func (p *Session) line() {
+	place := p.held.Add(1)
+	began := time.Now()
+	if p.Hold(); time.Now().After(began) {
+		time.Sleep(time.Duration(place))
+	}
 }
 
 // EnsureQueue implements store.Shards.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fencepost/core/store"
@@ -141,6 +142,7 @@ type Session struct {
 	paused   time.Time
 	suspends []suspend
 	crashed  chan struct{}
+	held     atomic.Int64 // how often a request had to wait, or might have had to; see line
 
 	// Of requests whose fate is drawn by name.
 	seed uint64
