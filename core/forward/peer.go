@@ -222,13 +222,14 @@ func (p *peer) start(c *Client, addr string) {
 	go func() {
 		defer cancel()
 		err := deliver(ctx, addr, batch)
-		single := errors.Is(err, errSingle)
-		if single {
+		if errors.Is(err, errSingle) {
+			p.mu.Lock()
+			p.single = true
+			p.mu.Unlock()
 			err = c.deliverSingle(ctx, addr, batch)
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.single = p.single || single
 		p.requests--
 		p.ends(c, addr, err)
 		p.send(c, addr)
