@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -11,11 +12,10 @@ import (
 // BenchBare is how much processor time a bare request to the database took: one of the arms that
 // are ceilings, which have nothing of the system in them.
 //
-// Processor time is no constant of an operation. A shared machine does more in a second at one hour
-// than at another, as its processors' clock changes and somebody else has the other half of a
-// core; and nodes do for as long as they compile. All arms take more or less together then. So
-// two runs are compared by how many times as much an operation takes as a bare request does in the
-// same round.
+// Processor time is no constant of an operation. All arms keep about as many cores busy, whatever
+// they do; so when a shared machine does less in a second, each operation takes more of them, and a
+// bare request as well. So two runs whose bare requests differ are compared by how many times as much
+// an operation takes as a bare request does in the same round.
 type BenchBare struct {
 	// Old and New are in seconds for 1000 requests: medians over the rounds.
 	Old   float64     `json:"old"`
@@ -33,75 +33,61 @@ func (q BenchQuantity) processor() bool {
 }
 
 // bare is the quantity for a bare request, by round: the geometric mean over the ceilings. It is
-// for a request and not for an operation, as a contended one takes several. Empty: it is not known.
+// for a request and not for an operation, as a contended one takes several. Empty: it is not known, or
+// the quantity is no processor time.
 func (q BenchQuantity) bare(ns []ArmNumbers) map[int]float64 {
-	if q.Of = slices.Clone(q.Of); q.Of[0] == SpentSchedulerCPU {
-		q.Of[0] = SpentClientCPU // what asks for bare requests is a process of the same kind
+	out, arms, seen := map[int]float64{}, 0, map[int]int{}
+	if !q.processor() {
+		return out
 	}
-	logs, arms := map[int][]float64{}, 0
+	id := q.ID
+	if id == costScheduler {
+		id = costClient // what asks for bare requests is a process of the same kind
+	}
 	for _, c := range ns {
 		if !slices.ContainsFunc(ns, func(n ArmNumbers) bool { return n.Arm.Ceiling == c.Arm.ID }) {
 			continue
 		}
 		arms++
-		for _, r := range c.Arm.Rounds {
-			spent, ok := q.per(r.Cost)
-			if requests := r.Cost.requests(); ok && spent > 0 && requests > 0 {
-				logs[r.Round] = append(logs[r.Round], math.Log(spent*float64(r.Cost.Ops)/requests))
+		requests := c.Cost(costRequests).rounds
+		for round, spent := range c.Cost(id).rounds {
+			if spent > 0 && requests[round] > 0 {
+				seen[round]++
+				out[round] = cmp.Or(out[round], 1) * spent / requests[round]
 			}
 		}
 	}
-	out := map[int]float64{}
-	for round, all := range logs {
-		if len(all) == arms {
-			sum := 0.
-			for _, l := range all {
-				sum += l
-			}
-			out[round] = math.Exp(sum / float64(arms))
+	for round := range out {
+		if out[round] = math.Pow(out[round], 1/float64(arms)); seen[round] < arms {
+			delete(out, round)
 		}
 	}
 	return out
 }
 
-// requests is how many round trips to the store there were; 0: not known.
-func (c *BenchCost) requests() float64 {
-	if c == nil {
-		return 0
-	}
-	return c.Spent[SpentRequests]
-}
-
-// bareOf compares the bare requests of two runs; nil if one of them has none.
-func bareOf(was, is []ArmNumbers) *BenchBare {
-	q := BenchQuantities[0]
-	before, after := slices.Collect(maps.Values(q.bare(was))), slices.Collect(maps.Values(q.bare(is)))
+// compareBare compares the bare requests of two runs; nil if one of them has none. If they can be told
+// apart, the quantities are to be compared by them. Else that would only add their noise.
+func compareBare(quantities []benchCompared, was, is []ArmNumbers) *BenchBare {
+	before, after := slices.Collect(maps.Values(quantities[0].bare(was))), slices.Collect(maps.Values(quantities[0].bare(is)))
 	if len(before) == 0 || len(after) == 0 {
 		return nil
 	}
 	r := stat.RatioOf(before, after)
+	if KindCost.verdict(r) != BenchSame {
+		for i, q := range quantities {
+			quantities[i].old, quantities[i].new = q.bare(was), q.bare(is)
+		}
+	}
 	return &BenchBare{Old: stat.Median(before), New: stat.Median(after), Ratio: benchFactor(r.Median), Low: benchFactor(r.Low), High: benchFactor(r.High)}
 }
 
-// values are a quantity's of an arm in OLD and in NEW, and what is compared of it: the same, or, of
-// processor time, multiples of that of a bare request in the same round.
-type values struct {
-	before, after     []float64
-	compared, toThese []float64
-	relative          bool
-}
-
-func (q benchCompared) values(was, is []ArmNumbers, o, n ArmNumbers) (v values) {
-	before, after := q.rounds(o), q.rounds(n)
-	v.before, v.after = slices.Collect(maps.Values(before)), slices.Collect(maps.Values(after))
-	v.compared, v.toThese = v.before, v.after
-	if !q.processor() {
-		return v
-	}
-	old, _ := stat.Ratios(before, q.bare(was))
-	now, _ := stat.Ratios(after, q.bare(is))
+// ratio is that of an arm's values in NEW by those in OLD. relative: of multiples of the quantity
+// of a bare request in the same round.
+func (q benchCompared) ratio(before, after map[int]float64) (r stat.Ratio, relative bool) {
+	old, _ := stat.Ratios(before, q.old)
+	now, _ := stat.Ratios(after, q.new)
 	if len(old) > 0 && len(now) > 0 {
-		v.compared, v.toThese, v.relative = old, now, true
+		return stat.RatioOf(old, now), true
 	}
-	return v
+	return stat.RatioOf(slices.Collect(maps.Values(before)), slices.Collect(maps.Values(after))), false
 }

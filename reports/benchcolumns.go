@@ -215,7 +215,10 @@ func benchTable(ns []ArmNumbers) (heads []benchColumn, rows [][]benchCell) {
 	return heads, rows
 }
 
-const costLWTs = "lwt_per_op"
+const (
+	costLWTs     = "lwt_per_op"
+	costRequests = "requests_per_op"
+)
 
 func whole(n int) benchCell {
 	if n == 0 {

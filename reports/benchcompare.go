@@ -39,27 +39,31 @@ type benchCompared struct {
 	kind   BenchKind
 	rounds func(ArmNumbers) map[int]float64 // of an arm by round; empty: not measured
 	text   func(float64) string
+	// old and new are the quantity for a bare request by round, in OLD and in NEW; empty: it is
+	// compared as it is.
+	old, new map[int]float64
 }
 
 // compared are all of them, in the order of the table.
 func compared() (out []benchCompared) {
 	for _, q := range BenchQuantities {
-		out = append(out, benchCompared{q, KindCost, func(n ArmNumbers) map[int]float64 { return n.Cost(q.ID).rounds }, RateText})
+		out = append(out, benchCompared{BenchQuantity: q, kind: KindCost, text: RateText,
+			rounds: func(n ArmNumbers) map[int]float64 { return n.Cost(q.ID).rounds }})
 	}
 	rate := func(id, head, about string, of func(ArmNumbers) []chart.RoundValue) {
-		out = append(out, benchCompared{BenchQuantity{ID: id, Head: head, About: about}, KindRate, func(n ArmNumbers) map[int]float64 {
+		out = append(out, benchCompared{BenchQuantity: BenchQuantity{ID: id, Head: head, About: about}, kind: KindRate, text: RateText, rounds: func(n ArmNumbers) map[int]float64 {
 			rounds := map[int]float64{}
 			for _, r := range of(n) {
 				rounds[r.Round] = r.Value
 			}
 			return rounds
-		}, RateText})
+		}})
 	}
 	rate("ratio_to_ceiling", "ratio to ceiling", "row changes (jobs) per second by those of the ceiling in the same round", func(n ArmNumbers) []chart.RoundValue { return n.ToCeiling.ratios })
 	rate("ops_per_s", "ops/s", "operations per second", func(n ArmNumbers) []chart.RoundValue { return n.rates })
 	for _, percent := range []float64{50, 95, 99} {
 		name := fmt.Sprintf("p%v", percent)
-		out = append(out, benchCompared{BenchQuantity{ID: name + "_ms", Head: name, About: "latency, by round"}, KindLatency, func(n ArmNumbers) map[int]float64 {
+		out = append(out, benchCompared{BenchQuantity: BenchQuantity{ID: name + "_ms", Head: name, About: "latency, by round"}, kind: KindLatency, text: milliseconds, rounds: func(n ArmNumbers) map[int]float64 {
 			rounds := map[int]float64{}
 			for r, h := range n.rounds {
 				if h.TotalCount() > 0 {
@@ -67,7 +71,7 @@ func compared() (out []benchCompared) {
 				}
 			}
 			return rounds
-		}, milliseconds})
+		}})
 	}
 	return out
 }
@@ -148,8 +152,8 @@ type BenchComparison struct {
 	New string `json:"new"`
 	// Warnings are reasons not to trust the verdicts.
 	Warnings []string `json:"warnings,omitempty"`
-	// Bare compares the bare requests of both; nil: they are not known, and processor time is compared
-	// as it is.
+	// Bare compares the bare requests of both; nil: they are not known. If they can be told apart,
+	// processor time is compared as a multiple of theirs, else as it is.
 	Bare *BenchBare `json:"bare,omitempty"`
 	// Facts that differ.
 	Facts []BenchFact `json:"facts,omitempty"`
@@ -188,7 +192,8 @@ func CompareBenches(older, newer BenchResult) (BenchComparison, error) {
 	}
 	c.warn("OLD", older, was)
 	c.warn("NEW", newer, is)
-	c.Bare = bareOf(was, is)
+	quantities := compared()
+	c.Bare = compareBare(quantities, was, is)
 	gated := false
 	for _, n := range is {
 		i := slices.IndexFunc(was, func(o ArmNumbers) bool { return o.Arm.ID == n.Arm.ID })
@@ -199,7 +204,7 @@ func CompareBenches(older, newer BenchResult) (BenchComparison, error) {
 		if o, n := was[i].Arm.setting(), n.Arm.setting(); o != n {
 			return c, fmt.Errorf("arm %s has %s in OLD and %s in NEW: compare results of one setting", was[i].Arm.ID, o, n)
 		}
-		for _, q := range compared() {
+		for _, q := range quantities {
 			d, ok := c.difference(q, was, is, was[i], n)
 			if ok {
 				c.Differences = append(c.Differences, d)
@@ -245,23 +250,25 @@ func (c *BenchComparison) warn(side string, b BenchResult, ns []ArmNumbers) {
 
 // difference compares a quantity of an arm; ok is false if one of the results lacks it.
 func (c *BenchComparison) difference(q benchCompared, was, is []ArmNumbers, o, n ArmNumbers) (d BenchDifference, ok bool) {
-	v := q.values(was, is, o, n)
+	before, after := q.rounds(o), q.rounds(n)
 	switch {
-	case len(v.before)+len(v.after) == 0:
+	case len(before)+len(after) == 0:
 		return d, false
-	case len(v.before) == 0:
+	case len(before) == 0:
 		c.lacks("OLD", q, n.Arm.ID)
 		return d, false
-	case len(v.after) == 0:
+	case len(after) == 0:
 		c.lacks("NEW", q, n.Arm.ID)
 		return d, false
 	}
-	r, noise := stat.RatioOf(v.compared, v.toThese), max(q.noise(was, o.Arm), q.noise(is, n.Arm))
+	r, relative := q.ratio(before, after)
+	noise := max(q.noise(was, o.Arm), q.noise(is, n.Arm))
 	if noise > 0 {
 		r = r.Widened(noise)
 	}
 	d = BenchDifference{
-		Arm: n.Arm.ID, Quantity: q.ID, Kind: q.kind.ID, Gated: q.Gated, Old: stat.Median(v.before), New: stat.Median(v.after), Relative: v.relative,
+		Arm: n.Arm.ID, Quantity: q.ID, Kind: q.kind.ID, Gated: q.Gated, Relative: relative,
+		Old: stat.Median(slices.Collect(maps.Values(before))), New: stat.Median(slices.Collect(maps.Values(after))),
 		Ratio: benchFactor(r.Median), Low: benchFactor(r.Low), High: benchFactor(r.High), Noise: benchFactor(noise),
 		Verdict: q.kind.verdict(r), of: q,
 	}

@@ -83,7 +83,7 @@ func TestEqualBenchesAreNotDistinguishable(t *testing.T) {
 	for range 30 {
 		pool = append(pool, latencies(t, rng, 200, time.Duration(25e6*math.Exp(0.2*rng.NormFloat64()))))
 	}
-	alarms, gated, quantities := 0, 0, 0
+	alarms, quantities := 0, 0
 	for seed := range uint64(100) {
 		c := compareMade(t, seed, nil, pool...)
 		if found := slices.Concat(c.found(BenchWorse), c.found(BenchBetter)); len(found) > 0 {
@@ -91,12 +91,12 @@ func TestEqualBenchesAreNotDistinguishable(t *testing.T) {
 			t.Logf("seed %d: %q", seed, found)
 		}
 		if len(c.Worse()) > 0 {
-			gated++
+			t.Errorf("seed %d: a gated cost is worse", seed)
 		}
 		quantities = len(c.Differences)
 	}
-	if alarms > 5 || gated > 1 {
-		t.Errorf("%d of 100 comparisons of equal things found a difference, %d of them a gated cost that is worse", alarms, gated)
+	if alarms > 5 {
+		t.Errorf("%d of 100 comparisons of equal things found a difference", alarms)
 	}
 	// Of each arm 7 costs and the rate; of two the ratio to the ceiling, of one 3 latencies.
 	if quantities != 4*8+2+3 {
@@ -141,23 +141,25 @@ func TestBenchDifferencesAreFound(t *testing.T) {
 	}
 }
 
+// onSlowerMachine makes everything take 1.376 times as much processor time.
+func (b BenchResult) onSlowerMachine() {
+	for _, a := range b.Arms {
+		for _, r := range a.Rounds {
+			r.Cost.Spent[SpentClientCPU] *= 1.2
+			r.Cost.Spent[SpentStoreCPU] *= 1.4
+		}
+	}
+}
+
 // TestAnotherMachine: where everything takes more processor time, also bare requests, nothing is told
 // apart, and it is said; what takes more than they do is found.
 func TestAnotherMachine(t *testing.T) {
 	t.Parallel()
-	slower := func(b *BenchResult) {
-		for _, a := range b.Arms {
-			for _, r := range a.Rounds {
-				r.Cost.Spent[SpentClientCPU] *= 1.2
-				r.Cost.Spent[SpentStoreCPU] *= 1.4
-			}
-		}
-	}
 	alarms, found, missed := 0, 0, 0
 	for seed := range uint64(100) {
 		for _, change := range []map[string]float64{nil, {"lock store_cpu_s": 1.2}} {
 			older, newer := made(2*seed, nil), made(2*seed+1, change)
-			slower(&newer)
+			newer.onSlowerMachine()
 			c, err := CompareBenches(older, newer)
 			must(t, err)
 			worse := slices.DeleteFunc(c.found(BenchWorse), func(what string) bool { return !strings.Contains(what, "cpu_s") })
@@ -180,8 +182,8 @@ func TestAnotherMachine(t *testing.T) {
 	}
 }
 
-// TestBareRequests: a contended operation of several requests is no dearer machine; without ceilings,
-// or their requests, processor time is compared as it is.
+// TestBareRequests: a contended operation of several requests is no dearer machine; on the same machine,
+// and without ceilings or their requests, processor time is compared as it is.
 func TestBareRequests(t *testing.T) {
 	t.Parallel()
 	older, newer := made(1, nil), made(2, nil)
@@ -195,6 +197,12 @@ func TestBareRequests(t *testing.T) {
 	if c.Bare.Ratio < 0.9 || c.Bare.Ratio > 1.1 {
 		t.Errorf("a bare request takes %s times as much", c.Bare.Ratio)
 	}
+	if slices.ContainsFunc(c.Differences, func(d BenchDifference) bool { return d.Relative }) {
+		t.Errorf("on the same machine: %+v", c)
+	}
+	newer.onSlowerMachine()
+	c, err = CompareBenches(older, newer)
+	must(t, err)
 	for _, d := range c.Differences {
 		if want := strings.Contains(d.Quantity, "cpu_s"); d.Relative != want {
 			t.Errorf("%s %s: relative %v", d.Arm, d.Quantity, d.Relative)

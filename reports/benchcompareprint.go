@@ -82,7 +82,7 @@ func (c BenchComparison) table(out io.Writer, all bool, paint func(verdict, text
 		hint = " (--all lists them)"
 	}
 	if b := c.Bare; b != nil {
-		fmt.Fprintf(out, "*  multiples of what a bare request takes in the same round; that took %s [%s, %s] times as much processor time in NEW\n", b.Ratio, b.Low, b.High)
+		fmt.Fprintf(out, "a bare request took %s [%s, %s] times as much processor time in NEW; * as a multiple of that, in the same round\n", b.Ratio, b.Low, b.High)
 	}
 	_, err := fmt.Fprintf(out, "%d of %d quantities are not distinguishable%s\n", same, len(c.Differences), hint)
 	return err

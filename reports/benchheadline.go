@@ -127,7 +127,12 @@ func shareText(v float64) string {
 // The quantity that stands for what an operation costs, and its parts in the order of charts.
 const costCPU = "cpu_s_per_1000"
 
-var costCPUParts = []string{"client_cpu_s_per_1000", "scheduler_cpu_s_per_1000", "store_cpu_s_per_1000"}
+const (
+	costClient    = "client_cpu_s_per_1000"
+	costScheduler = "scheduler_cpu_s_per_1000"
+)
+
+var costCPUParts = []string{costClient, costScheduler, "store_cpu_s_per_1000"}
 
 // CostRatio compares a quantity for each row change (of jobs: each job) with another arm's,
 // in the same round.
