@@ -52,15 +52,18 @@ func (a *admission) sends(now time.Duration, riding int64, crowded bool) {
 	a.sent, a.riding, a.crowded = now, riding, crowded
 }
 
-// settles takes note of the end of the batch, with so many acknowledged enqueues.
-func (a *admission) settles(now time.Duration, acked int64) {
+// settles takes note of the end of the batch; applied: its enqueues are acknowledged.
+func (a *admission) settles(now time.Duration, applied bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	since := a.sent
 	if a.settled != none {
 		since = a.settled
 	}
-	rate := float64(acked) / max(now-since, time.Millisecond).Seconds()
+	rate := 0.
+	if applied {
+		rate = float64(a.riding) / max(now-since, time.Millisecond).Seconds()
+	}
 	if a.crowded || a.rate > 0 && rate > a.rate {
 		weight := 1.
 		if a.rate > 0 {

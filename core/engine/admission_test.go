@@ -18,7 +18,7 @@ func TestExpectedWait(t *testing.T) {
 	// batch has one batch of so many enqueues take 100 ms, ending at an instant.
 	batch := func(a *admission, end time.Duration, riding int64, crowded bool) {
 		a.sends(end-100*time.Millisecond, riding, crowded)
-		a.settles(end, riding)
+		a.settles(end, true)
 	}
 	// last has one with room follow the first batch: then nobody waits any more.
 	last := func(a *admission) { batch(a, at-time.Minute+100*time.Millisecond, 1, false) }
@@ -33,7 +33,7 @@ func TestExpectedWait(t *testing.T) {
 		"nobody waits":                             {func(a *admission) { batch(a, at, 10, true) }, 0, 0},
 		"a batch is on its way":                    {func(a *admission) { batch(a, at-time.Second, 10, true); a.sends(at-300*time.Millisecond, 10, true) }, 60, 800 * time.Millisecond},
 		"a batch with all who wait":                {func(a *admission) { batch(a, at-time.Second, 10, true); a.sends(at-300*time.Millisecond, 10, false) }, 10, 300 * time.Millisecond},
-		"a batch that is settled":                  {func(a *admission) { a.sends(at-time.Second, 5, false); a.settles(at, 5) }, 5, 0},
+		"a batch that is settled":                  {func(a *admission) { a.sends(at-time.Second, 5, false); a.settles(at, true) }, 5, 0},
 		"a batch with room was slower":             {func(a *admission) { batch(a, at-time.Second, 10, true); batch(a, at, 1, false) }, 50, 500 * time.Millisecond},
 		"long after":                               {func(a *admission) { batch(a, at-time.Minute, 10, true); last(a); batch(a, at, 20, true) }, 50, 250 * time.Millisecond},
 		"long after, and it had room":              {func(a *admission) { batch(a, at-time.Minute, 10, true); last(a); batch(a, at, 20, false) }, 50, 250 * time.Millisecond},
@@ -51,7 +51,7 @@ func TestExpectedWait(t *testing.T) {
 			batch(a, at-time.Minute, 10, true)
 			last(a)
 			a.sends(at-100*time.Millisecond, 10, true)
-			a.settles(at, 0)
+			a.settles(at, false)
 		}, 1, time.Hour},
 	} {
 		a := newAdmission()
@@ -70,7 +70,7 @@ func TestAdmit(t *testing.T) {
 	const now = 100 * time.Second
 	crowd := func(o *owner, callers int64) {
 		o.admission.sends(now-200*time.Millisecond, 10, true) // 100 a second
-		o.admission.settles(now-100*time.Millisecond, 10)
+		o.admission.settles(now-100*time.Millisecond, true)
 		o.callers.Store(callers)
 	}
 	due := func(o *owner, since time.Duration, priority int) {

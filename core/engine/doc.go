@@ -143,8 +143,8 @@
 // what waits already over the rate of acknowledgements, and the age of the batch that is on
 // its way (admission). So what is taken is acknowledged soon, and who is refused is told at once, with
 // the time after which to ask again (RetryAfter). The rate is measured while more waits
-// than a batch can take; each shard has its own, so that one that stands still costs its own
-// callers only. Below its capacity a shard refuses nobody: a queue of a second's work is long.
+// than a batch can take. Each shard has its own rate, so a shard that is blocked refuses only its own
+// callers. Below its capacity a shard hardly refuses anybody: a queue of a second's work is long.
 //
 // What is taken is served first: ends and claims may have four fifths of a batch, so under
 // a flood a shard takes no more jobs than it runs. If it falls behind all the same, as handlers use

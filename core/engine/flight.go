@@ -90,7 +90,7 @@ func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 	o.stalled = false
 	switch v {
 	case applied:
-		o.admission.settles(o.now(), f.plan.enqueues())
+		o.admission.settles(o.now(), true)
 		o.applied(f)
 	case rejected:
 		if !o.m.rejected(f.plan, res.Exists) {
@@ -98,7 +98,7 @@ func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 			return
 		}
 		o.flight = nil
-		o.admission.settles(o.now(), 0)
+		o.admission.settles(o.now(), false)
 		f.span.End(Result{Outcome: rejection(f.answer), Stamp: res.Stamp})
 		o.effects()
 	case refused:
@@ -109,7 +109,7 @@ func (o *owner) answered(f *flight, res store.CommitResult, err error) {
 			return
 		}
 		o.flight = nil
-		o.admission.settles(o.now(), 0)
+		o.admission.settles(o.now(), false)
 		f.span.End(Result{Outcome: store.Fail, Err: err})
 		o.m.refused(f.plan, err)
 		if final && len(f.plan.intents) == 0 {

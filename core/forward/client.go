@@ -139,7 +139,7 @@ func (c *Client) post(ctx context.Context, url string, id job.ID, body []byte, m
 	}
 	res, err := c.request(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return rec, unreachable(err), err
+		return rec, errors.Is(err, engine.ErrUnreachable), err
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
@@ -156,23 +156,23 @@ func (c *Client) post(ctx context.Context, url string, id job.ID, body []byte, m
 	return rec, false, nil
 }
 
-// request sends a request, with the secret.
+// request sends a request, with the secret. If nothing was sent, as nobody was there to connect to,
+// the error is engine.ErrUnreachable.
 func (c *Client) request(ctx context.Context, method, url string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+url, body)
 	if err != nil {
-		return nil, &net.OpError{Op: "dial", Err: err} // nothing was sent
+		return nil, fmt.Errorf("%w: %w", engine.ErrUnreachable, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if c.secret != "" {
 		req.Header.Set("Authorization", bearer+c.secret)
 	}
-	return c.http.Do(req)
-}
-
-// unreachable reports a request that was not sent, as nobody was there to connect to.
-func unreachable(err error) bool {
+	res, err := c.http.Do(req)
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	if errors.As(err, &op) && op.Op == "dial" {
+		err = fmt.Errorf("%w: %w", engine.ErrUnreachable, err)
+	}
+	return res, err
 }
 
 // refused reads an answer to a request, for a job if id is one, that is not a receipt.

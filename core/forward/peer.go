@@ -29,8 +29,8 @@ const (
 	// does not answer again and again.
 	firstRest = 100 * time.Millisecond
 	lastRest  = 5 * time.Second
-	// pingTimeout is how long an answer to a ping may take: one that has too much to do still
-	// gives it in time, one that stands still or cannot be reached does not.
+	// pingTimeout bounds the wait for an answer to a ping. A process with too much to do still
+	// answers in time; one that is paused or unreachable does not.
 	pingTimeout = time.Second
 	// answerTime is what is left of a caller's time for the answer to come back: at most, and
 	// at most a quarter of it.
@@ -205,10 +205,7 @@ func (p *peer) start(c *Client, addr string) {
 	batch := slices.Clone(p.waiting[:n])
 	p.waiting = p.waiting[n:]
 	p.requests++
-	deliver := c.deliver
-	if p.single {
-		deliver = c.deliverSingle
-	}
+	single := p.single
 	ctx, cancel := context.WithTimeout(context.Background(), HandlerTimeout)
 	wait := n
 	for _, k := range batch {
@@ -221,7 +218,10 @@ func (p *peer) start(c *Client, addr string) {
 	}
 	go func() {
 		defer cancel()
-		err := deliver(ctx, addr, batch)
+		err := errSingle
+		if !single {
+			err = c.deliver(ctx, addr, batch)
+		}
 		if errors.Is(err, errSingle) {
 			p.mu.Lock()
 			p.single = true
@@ -263,8 +263,7 @@ func (c *Client) deliverSingle(ctx context.Context, addr string, batch []*call) 
 		wg.Go(func() {
 			r := result{}
 			r.rec, r.certain, r.err = c.post(ctx, addr+pathEnqueue, k.id, k.body, names(k.id))
-			if unreachable(r.err) {
-				r.err = fmt.Errorf("%w: %w", engine.ErrUnreachable, r.err)
+			if errors.Is(r.err, engine.ErrUnreachable) {
 				failed[n] = r.err
 			}
 			k.done <- r
@@ -307,8 +306,7 @@ func (c *Client) deliver(ctx context.Context, addr string, batch []*call) error 
 		}
 	}
 	res, err := c.request(ctx, http.MethodPost, addr+pathEnqueues, &body)
-	if unreachable(err) {
-		err = fmt.Errorf("%w: %w", engine.ErrUnreachable, err)
+	if errors.Is(err, engine.ErrUnreachable) {
 		rest(true, err)
 		return err
 	}

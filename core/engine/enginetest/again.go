@@ -51,7 +51,7 @@ func (t *truth) relived(j *jobTruth, c sim.ShardChange, id job.ID) bool {
 	wanted := asked != nil && slices.ContainsFunc(asked.enqueues, func(e simEnqueue) bool {
 		return e.outcome != store.Fail && e.begun.After(since) && !e.begun.After(c.At)
 	})
-	if !j.swept || !wanted && !t.putAnew(c, id, j.insertedAt) {
+	if !j.swept || !wanted && !t.recreated(c, id, j.insertedAt) {
 		return false
 	}
 	if j.state() == job.Completed {
@@ -63,9 +63,9 @@ func (t *truth) relived(j *jobTruth, c sim.ShardChange, id job.ID) bool {
 	return true
 }
 
-// putAnew says whether a job that a batch inserts is an occurrence of a schedule, or follows one, that was
-// removed and put again since an instant.
-func (t *truth) putAnew(c sim.ShardChange, id job.ID, since time.Time) bool {
+// recreated says whether a job that a batch inserts is an occurrence of a schedule, or follows one, and
+// that schedule was removed and put again after an instant.
+func (t *truth) recreated(c sim.ShardChange, id job.ID, since time.Time) bool {
 	for _, op := range c.Ops {
 		j, err := job.Decode(op.Row.Body)
 		if op.Row.ID != string(id) || op.Row.Kind != store.KindPending || err != nil || j.Occurrence.IsZero() {
