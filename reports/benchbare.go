@@ -65,29 +65,36 @@ func (q BenchQuantity) bare(ns []ArmNumbers) map[int]float64 {
 	return out
 }
 
-// compareBare compares the bare requests of two runs; nil if one of them has none. If they can be told
-// apart, the quantities are to be compared by them. Else that would only add their noise.
+// compareBare compares the bare requests of two runs; nil if one of them has none. Processor time is then
+// compared with theirs: see benchCompared.ratio.
 func compareBare(quantities []benchCompared, was, is []ArmNumbers) *BenchBare {
 	before, after := slices.Collect(maps.Values(quantities[0].bare(was))), slices.Collect(maps.Values(quantities[0].bare(is)))
 	if len(before) == 0 || len(after) == 0 {
 		return nil
 	}
 	r := stat.RatioOf(before, after)
-	if KindCost.verdict(r) != BenchSame {
-		for i, q := range quantities {
-			quantities[i].old, quantities[i].new = q.bare(was), q.bare(is)
-		}
+	for i, q := range quantities {
+		quantities[i].old, quantities[i].new, quantities[i].apart = q.bare(was), q.bare(is), KindCost.verdict(r) != BenchSame
 	}
 	return &BenchBare{Old: stat.Median(before), New: stat.Median(after), Ratio: benchFactor(r.Median), Low: benchFactor(r.Low), High: benchFactor(r.High)}
 }
 
 // ratio is that of an arm's values in NEW by those in OLD. relative: of multiples of the quantity
 // of a bare request in the same round.
+//
+// Rounds do not differ independently: a shared machine is slow for minutes, for all arms alike. An interval
+// of processor time as it is does not know that, and multiples of a bare request do, but have that one's
+// noise. So if bare requests take the same in both runs, a difference must show in both.
 func (q benchCompared) ratio(before, after map[int]float64) (r stat.Ratio, relative bool) {
+	plain := stat.RatioOf(slices.Collect(maps.Values(before)), slices.Collect(maps.Values(after)))
 	old, _ := stat.Ratios(before, q.old)
 	now, _ := stat.Ratios(after, q.new)
-	if len(old) > 0 && len(now) > 0 {
-		return stat.RatioOf(old, now), true
+	switch multiple := stat.RatioOf(old, now); {
+	case len(old) == 0 || len(now) == 0:
+		return plain, false
+	case q.apart:
+		return multiple, true
+	default:
+		return plain.Spanning(multiple), false
 	}
-	return stat.RatioOf(slices.Collect(maps.Values(before)), slices.Collect(maps.Values(after))), false
 }

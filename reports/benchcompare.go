@@ -40,8 +40,9 @@ type benchCompared struct {
 	rounds func(ArmNumbers) map[int]float64 // of an arm by round; empty: not measured
 	text   func(float64) string
 	// old and new are the quantity for a bare request by round, in OLD and in NEW; empty: it is
-	// compared as it is.
+	// compared as it is. apart: bare requests take more in one of them.
 	old, new map[int]float64
+	apart    bool
 }
 
 // compared are all of them, in the order of the table.
@@ -153,7 +154,7 @@ type BenchComparison struct {
 	// Warnings are reasons not to trust the verdicts.
 	Warnings []string `json:"warnings,omitempty"`
 	// Bare compares the bare requests of both; nil: they are not known. If they can be told apart,
-	// processor time is compared as a multiple of theirs, else as it is.
+	// processor time is compared as a multiple of theirs, else both as it is and as a multiple.
 	Bare *BenchBare `json:"bare,omitempty"`
 	// Facts that differ.
 	Facts []BenchFact `json:"facts,omitempty"`

@@ -14,10 +14,15 @@ import (
 	"fencepost/internal/docpage"
 )
 
-// made is a result of a run whose rounds have noise: of costs 4 %, of rates and latencies 20 %.
+// made is a result of a run of eight rounds with noise: of costs 4 %, of rates and latencies 20 %.
 // change are factors by scenario and name of what is spent, or "rate". Only the lock cycle has
 // latencies, drawn from pool if there is one: histograms take long to make.
 func made(seed uint64, change map[string]float64, pool ...string) BenchResult {
+	return madeOf(seed, 8, 0.04, change, pool...)
+}
+
+// madeOf is made with so many rounds, and that noise of processor time.
+func madeOf(seed uint64, rounds int, cpu float64, change map[string]float64, pool ...string) BenchResult {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	noisy := func(v, noise float64) float64 { return v * math.Exp(noise*rng.NormFloat64()) }
 	b := BenchResult{
@@ -37,7 +42,7 @@ func made(seed uint64, change map[string]float64, pool ...string) BenchResult {
 			}
 			return 1
 		}
-		for round := range 8 {
+		for round := range rounds {
 			rate := noisy(300, 0.2) * factor("rate")
 			ops := int64(2 * rate)
 			spent := func(of string, each, noise float64) float64 { return noisy(each*factor(of), noise) * float64(ops) }
@@ -48,7 +53,7 @@ func made(seed uint64, change map[string]float64, pool ...string) BenchResult {
 			a.Rounds = append(a.Rounds, BenchRound{
 				Round: round + 1, Seconds: 2, OK: ops, Latency: latency,
 				Cost: &BenchCost{Ops: ops, Spent: map[string]float64{
-					SpentClientCPU: spent(SpentClientCPU, 0.0004, 0.04), SpentStoreCPU: spent(SpentStoreCPU, 0.003, 0.04),
+					SpentClientCPU: spent(SpentClientCPU, 0.0004, cpu), SpentStoreCPU: spent(SpentStoreCPU, 0.003, cpu),
 					SpentNetBytes: spent(SpentNetBytes, 9000, 0.04), SpentDiskBytes: spent(SpentDiskBytes, 700, 0.04),
 					SpentLWTs: spent(SpentLWTs, a.LWTsPerOp, 0), SpentRequests: spent(SpentRequests, max(a.LWTsPerOp, 1), 0),
 				}},
@@ -179,6 +184,48 @@ func TestAnotherMachine(t *testing.T) {
 	if alarms > 2 || found < 95 || missed > 10 {
 		t.Errorf("a slower machine was taken for a difference in %d of 100, a difference on it was found in %d, and how much slower it is was wrong in %d",
 			alarms, found, missed)
+	}
+}
+
+// inWeather makes all arms of a round take more or less processor time alike, and the rounds beside it by
+// about as much.
+func (b BenchResult) inWeather(seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	const keeps, deviation = 0.9, 0.15
+	weather := rng.NormFloat64()
+	for round := range b.Arms[0].Rounds {
+		for _, a := range b.Arms {
+			for _, of := range []string{SpentClientCPU, SpentStoreCPU} {
+				a.Rounds[round].Cost.Spent[of] *= math.Exp(deviation * weather)
+			}
+		}
+		weather = keeps*weather + math.Sqrt(1-keeps*keeps)*rng.NormFloat64()
+	}
+}
+
+// TestMachineThatIsSlowForMinutes: it is taken for a difference in few comparisons of equal runs, and a
+// difference is found beside it.
+func TestMachineThatIsSlowForMinutes(t *testing.T) {
+	t.Parallel()
+	alarms, found := 0, 0
+	for seed := range uint64(50) {
+		for _, change := range []map[string]float64{nil, {"lock store_cpu_s": 1.3, "lock client_cpu_s": 1.3}} {
+			older, newer := madeOf(2*seed, 26, 0.1, nil), madeOf(2*seed+1, 26, 0.1, change)
+			older.inWeather(2 * seed)
+			newer.inWeather(2*seed + 1)
+			c, err := CompareBenches(older, newer)
+			must(t, err)
+			switch {
+			case change == nil && len(c.Worse()) > 0:
+				alarms++
+				t.Logf("seed %d: %q", seed, c.found(BenchWorse))
+			case change != nil && slices.Contains(c.found(BenchWorse), "L/8/6s cpu_s_per_1000"):
+				found++
+			}
+		}
+	}
+	if alarms > 0 || found < 45 {
+		t.Errorf("equal runs were told apart in %d of 50, and a difference of 30 %% was found in %d", alarms, found)
 	}
 }
 

@@ -59,6 +59,12 @@ func (r Ratio) Widened(factor float64) Ratio {
 	return r
 }
 
+// Spanning is the ratio with an interval that holds that of another one too.
+func (r Ratio) Spanning(o Ratio) Ratio {
+	r.Low, r.High = min(r.Low, o.Low), max(r.High, o.High)
+	return r
+}
+
 // exactTwo is the number of values in two samples up to which the test is exact, beyond it is
 // approximated by the normal distribution.
 const exactTwo = 100
