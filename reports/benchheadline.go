@@ -129,6 +129,7 @@ const costCPU = "cpu_s_per_1000"
 
 const (
 	costClient    = "client_cpu_s_per_1000"
+	costStore     = "store_cpu_s_per_1000"
 	costScheduler = "scheduler_cpu_s_per_1000"
 )
 

@@ -16,6 +16,12 @@
 // The links are in this process, as are the clients, so the processor time of both is the
 // client's. In a run they are two processes.
 //
+// # The targets
+//
+// Both may cost 5 % of the processor time. On a shared machine that of a cycle differs by more from
+// round to round, for all processes alike. The parts that clients and nodes have of it do not: so
+// an arm is compared by the nodes' part (reports.ArmNumbers.StorePart), who do the same in all of them.
+//
 // # The audit
 //
 // Rows and tokens are followed as in bench/locks. In the end the reader of histories must accept
