@@ -73,8 +73,9 @@ func compareBare(quantities []benchCompared, was, is []ArmNumbers) *BenchBare {
 		return nil
 	}
 	r := stat.RatioOf(before, after)
+	apart := KindCost.verdict(r) != BenchSame
 	for i, q := range quantities {
-		quantities[i].old, quantities[i].new, quantities[i].apart = q.bare(was), q.bare(is), KindCost.verdict(r) != BenchSame
+		quantities[i].old, quantities[i].new, quantities[i].apart = q.bare(was), q.bare(is), apart
 	}
 	return &BenchBare{Old: stat.Median(before), New: stat.Median(after), Ratio: benchFactor(r.Median), Low: benchFactor(r.Low), High: benchFactor(r.High)}
 }
@@ -89,12 +90,12 @@ func (q benchCompared) ratio(before, after map[int]float64) (r stat.Ratio, relat
 	plain := stat.RatioOf(slices.Collect(maps.Values(before)), slices.Collect(maps.Values(after)))
 	old, _ := stat.Ratios(before, q.old)
 	now, _ := stat.Ratios(after, q.new)
-	switch multiple := stat.RatioOf(old, now); {
-	case len(old) == 0 || len(now) == 0:
+	if len(old) == 0 || len(now) == 0 {
 		return plain, false
-	case q.apart:
-		return multiple, true
-	default:
-		return plain.Spanning(multiple), false
 	}
+	multiple := stat.RatioOf(old, now)
+	if q.apart {
+		return multiple, true
+	}
+	return plain.Spanning(multiple), false
 }

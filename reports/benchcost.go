@@ -170,19 +170,22 @@ func (c CostNumbers) By(other CostNumbers) stat.Estimate {
 	return stat.EstimateOf(ratios)
 }
 
-// StorePart is the part of the processor time that the nodes took, by round; N is 0 if that of nodes or
-// clients was not read. Both are of one window, so it does not matter how much the machine did in it:
-// where two equal arms differ by 10 % in their processor time, their parts differ by 1 %.
-func (n ArmNumbers) StorePart() CostNumbers {
-	part := CostNumbers{BenchQuantity: BenchQuantity{ID: "store_part", Head: "store part", About: "the nodes' part of the processor time"}, rounds: map[int]float64{}}
-	var all []float64
-	store, client := n.Cost(costStore).rounds, n.Cost(costClient).rounds
-	for _, r := range n.Arm.Rounds {
-		if whole := store[r.Round] + client[r.Round]; client[r.Round] > 0 && whole > 0 {
-			part.rounds[r.Round] = store[r.Round] / whole
-			all = append(all, store[r.Round]/whole)
+// DearerThan is how many times as much processor time an operation takes as one of another arm in the same
+// round, if the nodes do the same for both: by their parts of it. N is 0 if that of nodes or clients was not
+// read. Both parts are of one window, so it does not matter how much the machine did in it: where
+// two equal arms differ by 10 % in their processor time, their parts differ by 1 %.
+func (n ArmNumbers) DearerThan(other ArmNumbers) stat.Estimate {
+	ratios, _ := stat.Ratios(other.storePart(), n.storePart())
+	return stat.EstimateOf(ratios)
+}
+
+// storePart is the nodes' part of the processor time, by round.
+func (n ArmNumbers) storePart() map[int]float64 {
+	part, client := map[int]float64{}, n.Cost(costClient).rounds
+	for round, store := range n.Cost(costStore).rounds {
+		if client[round] > 0 {
+			part[round] = store / (store + client[round])
 		}
 	}
-	part.Estimate = stat.EstimateOf(all)
 	return part
 }

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestStorePart: what an arm's clients take more is seen, however fast the machine is in a round; and nothing
+// TestDearerThan: what an arm's clients take more is seen, however fast the machine is in a round; and nothing
 // is seen where a part was not read.
-func TestStorePart(t *testing.T) {
+func TestDearerThan(t *testing.T) {
 	t.Parallel()
 	b := BenchResult{}
 	for _, a := range []struct {
@@ -30,10 +30,10 @@ func TestStorePart(t *testing.T) {
 	}
 	ns, err := b.Numbers()
 	must(t, err)
-	if e := ns[0].StorePart().By(ns[1].StorePart()); math.Abs(e.Median-1.05) > 1e-9 || e.High-e.Low > 1e-9 || e.N != 8 {
+	if e := ns[1].DearerThan(ns[0]); math.Abs(e.Median-1.05) > 1e-9 || e.High-e.Low > 1e-9 || e.N != 8 {
 		t.Errorf("B takes %+v times as much as A", e)
 	}
-	if part := ns[2].StorePart(); part.N != 0 || ns[2].StorePart().By(ns[0].StorePart()).N != 0 {
-		t.Errorf("without the clients' processor time: %+v", part)
+	if part := ns[2].storePart(); len(part) != 0 || ns[0].DearerThan(ns[2]).N != 0 || ns[2].DearerThan(ns[0]).N != 0 {
+		t.Errorf("without the clients' processor time: %v", part)
 	}
 }

@@ -133,7 +133,7 @@ const (
 	costScheduler = "scheduler_cpu_s_per_1000"
 )
 
-var costCPUParts = []string{costClient, costScheduler, "store_cpu_s_per_1000"}
+var costCPUParts = []string{costClient, costScheduler, costStore}
 
 // CostRatio compares a quantity for each row change (of jobs: each job) with another arm's,
 // in the same round.

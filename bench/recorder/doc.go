@@ -20,7 +20,7 @@
 //
 // Both may cost 5 % of the processor time. On a shared machine that of a cycle differs by more from
 // round to round, for all processes alike. The parts that clients and nodes have of it do not: so
-// an arm is compared by the nodes' part (reports.ArmNumbers.StorePart), who do the same in all of them.
+// an arm is compared by the nodes' part (reports.ArmNumbers.DearerThan), who do the same in all of them.
 //
 // # The audit
 //

@@ -280,7 +280,7 @@ func (s *Suite) targets(r *bench.Result) ([]bench.Target, error) {
 		}
 		var cpu stat.Estimate
 		if n := at(a.Baseline); n >= 0 {
-			cpu = numbers[n].StorePart().By(numbers[i].StorePart())
+			cpu = numbers[i].DearerThan(numbers[n])
 		}
 		out = append(out, bench.AtMost(fmt.Sprintf("%s, %d %s: processor time for a cycle by that of the lock cycle alone, by the nodes' parts of it",
 			a.Name, a.Threads, bench.Plural(a.Threads, "thread", "threads")), cpu, mostCPU))
