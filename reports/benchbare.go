@@ -32,10 +32,10 @@ func (q BenchQuantity) processor() bool {
 	})
 }
 
-// bare is the quantity for a bare request, by round: the geometric mean over the ceilings. It is
-// for a request and not for an operation, as a contended one takes several. Empty: it is not known, or
-// the quantity is no processor time.
-func (q BenchQuantity) bare(ns []ArmNumbers) map[int]float64 {
+// bareRequests is the quantity for a bare request, by round: the geometric mean over the ceilings with
+// so many threads or, if there is none, over all. It is for a request and not for an operation, as a
+// contended one takes several. Empty: it is not known, or the quantity is no processor time.
+func (q BenchQuantity) bareRequests(ns []ArmNumbers, threads int) map[int]float64 {
 	out, arms, seen := map[int]float64{}, 0, map[int]int{}
 	if !q.processor() {
 		return out
@@ -44,10 +44,14 @@ func (q BenchQuantity) bare(ns []ArmNumbers) map[int]float64 {
 	if id == costScheduler {
 		id = costClient // what asks for bare requests is a process of the same kind
 	}
-	for _, c := range ns {
-		if !slices.ContainsFunc(ns, func(n ArmNumbers) bool { return n.Arm.Ceiling == c.Arm.ID }) {
-			continue
-		}
+	ceilings := slices.DeleteFunc(slices.Clone(ns), func(c ArmNumbers) bool {
+		return !slices.ContainsFunc(ns, func(n ArmNumbers) bool { return n.Arm.Ceiling == c.Arm.ID })
+	})
+	others := func(c ArmNumbers) bool { return c.Arm.Threads != threads }
+	if alike := slices.DeleteFunc(slices.Clone(ceilings), others); len(alike) > 0 {
+		ceilings = alike
+	}
+	for _, c := range ceilings {
 		arms++
 		requests := c.Cost(costRequests).rounds
 		for round, spent := range c.Cost(id).rounds {
@@ -68,29 +72,32 @@ func (q BenchQuantity) bare(ns []ArmNumbers) map[int]float64 {
 // compareBare compares the bare requests of two runs; nil if one of them has none. Processor time is then
 // compared with theirs: see benchCompared.ratio.
 func compareBare(quantities []benchCompared, was, is []ArmNumbers) *BenchBare {
-	before, after := slices.Collect(maps.Values(quantities[0].bare(was))), slices.Collect(maps.Values(quantities[0].bare(is)))
+	const all = 0 // threads
+	before := slices.Collect(maps.Values(quantities[0].bareRequests(was, all)))
+	after := slices.Collect(maps.Values(quantities[0].bareRequests(is, all)))
 	if len(before) == 0 || len(after) == 0 {
 		return nil
 	}
 	r := stat.RatioOf(before, after)
 	apart := KindCost.verdict(r) != BenchSame
 	for i, q := range quantities {
-		quantities[i].old, quantities[i].new, quantities[i].apart = q.bare(was), q.bare(is), apart
+		quantities[i].bare, quantities[i].apart = q.processor(), apart
 	}
 	return &BenchBare{Old: stat.Median(before), New: stat.Median(after), Ratio: benchFactor(r.Median), Low: benchFactor(r.Low), High: benchFactor(r.High)}
 }
 
-// ratio is that of an arm's values in NEW by those in OLD. relative: of multiples of the quantity
-// of a bare request in the same round.
+// ratio is that of an arm's values in NEW by those in OLD. relative: of multiples of what a bare request
+// took in the same round.
 //
-// Rounds do not differ independently: a shared machine is slow for minutes, for all arms alike. An interval
-// of processor time as it is does not know that, and multiples of a bare request do, but have that one's
-// noise. So if bare requests take the same in both runs, a difference must show in both.
-func (q benchCompared) ratio(before, after map[int]float64) (r stat.Ratio, relative bool) {
+// Rounds do not differ independently: a shared machine is slow for minutes, for all arms alike, or for
+// those with as many threads. An interval of processor time as it is does not know that, and multiples of a
+// bare request do, but have that one's noise. So if bare requests take the same in both runs, a
+// difference must show in both.
+func (q benchCompared) ratio(before, after, bareBefore, bareAfter map[int]float64) (r stat.Ratio, relative bool) {
 	plain := stat.RatioOf(slices.Collect(maps.Values(before)), slices.Collect(maps.Values(after)))
-	old, _ := stat.Ratios(before, q.old)
-	now, _ := stat.Ratios(after, q.new)
-	if len(old) == 0 || len(now) == 0 {
+	old, _ := stat.Ratios(before, bareBefore)
+	now, _ := stat.Ratios(after, bareAfter)
+	if !q.bare || len(old) == 0 || len(now) == 0 {
 		return plain, false
 	}
 	multiple := stat.RatioOf(old, now)

@@ -39,10 +39,9 @@ type benchCompared struct {
 	kind   BenchKind
 	rounds func(ArmNumbers) map[int]float64 // of an arm by round; empty: not measured
 	text   func(float64) string
-	// old and new are the quantity for a bare request by round, in OLD and in NEW; empty: it is
-	// compared as it is. apart: bare requests take more in one of them.
-	old, new map[int]float64
-	apart    bool
+	// bare: both results have bare requests, with which it is compared. apart: those take more in one
+	// of them.
+	bare, apart bool
 }
 
 // compared are all of them, in the order of the table.
@@ -262,7 +261,7 @@ func (c *BenchComparison) difference(q benchCompared, was, is []ArmNumbers, o, n
 		c.lacks("NEW", q, n.Arm.ID)
 		return d, false
 	}
-	r, relative := q.ratio(before, after)
+	r, relative := q.ratio(before, after, q.bareRequests(was, o.Arm.Threads), q.bareRequests(is, n.Arm.Threads))
 	noise := max(q.noise(was, o.Arm), q.noise(is, n.Arm))
 	if noise > 0 {
 		r = r.Widened(noise)

@@ -276,12 +276,52 @@ func TestNoiseOfCopies(t *testing.T) {
 		}
 		c, err := CompareBenches(older, newer)
 		must(t, err)
-		i := slices.IndexFunc(c.Differences, func(d BenchDifference) bool { return d.Arm == "W/8" && d.Quantity == "net_bytes_per_op" })
-		d := c.Differences[i]
+		d := c.of("W/8", "net_bytes_per_op")
 		if d.Verdict != BenchSame || d.Noise < 1.8 || d.Low > d.Ratio/d.Noise || d.High < d.Ratio*d.Noise {
 			t.Errorf("%s has unequal copies: %+v", side, d)
 		}
 	}
+}
+
+// TestWeatherOfSomeArms: what makes bare requests dearer with as many threads, and no others, is no
+// difference of an arm.
+func TestWeatherOfSomeArms(t *testing.T) {
+	t.Parallel()
+	weather := func(bare float64) BenchDifference {
+		older, newer := made(1, nil), made(2, nil)
+		for _, b := range []*BenchResult{&older, &newer} {
+			other := made(b.Seed+10, nil).Arms[0]
+			other.ID, other.Threads = "C/1", 1
+			b.Arms[3].Ceiling = other.ID
+			b.Arms = append(b.Arms, other)
+		}
+		for _, i := range []int{1, 2, 3} { // with 8 threads
+			dearer(newer.Arms[i], 1.4)
+		}
+		dearer(newer.Arms[0], bare)
+		c, err := CompareBenches(older, newer)
+		must(t, err)
+		return c.of("L/8/6s", "cpu_s_per_1000")
+	}
+	if d := weather(1.4); d.Verdict != BenchSame {
+		t.Errorf("bare requests are as much dearer: %+v", d)
+	}
+	if d := weather(1); d.Verdict != BenchWorse {
+		t.Errorf("bare requests are not: %+v", d)
+	}
+}
+
+// dearer makes an arm's operations take so many times as much processor time.
+func dearer(a BenchArm, factor float64) {
+	for _, r := range a.Rounds {
+		r.Cost.Spent[SpentClientCPU] *= factor
+		r.Cost.Spent[SpentStoreCPU] *= factor
+	}
+}
+
+// of is the difference of an arm in a quantity.
+func (c BenchComparison) of(arm, quantity string) BenchDifference {
+	return c.Differences[slices.IndexFunc(c.Differences, func(d BenchDifference) bool { return d.Arm == arm && d.Quantity == quantity })]
 }
 
 func TestCompareBenchesSaysWhatItLacks(t *testing.T) {
