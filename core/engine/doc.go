@@ -252,6 +252,14 @@
 // need not wait. A handler that does not return holds the hand-over up, ticks going
 // on, until the process is killed: handlers must observe their contexts.
 //
+// # Moving
+//
+// An owner may hand a shard over and go on (HandOver). Nothing is claimed any more, runs end, and
+// the tick after the last of them sets the owner to "". Enqueues ride in that tick too. Its header
+// has the address of the next owner, if that has asked for the shard (Want). It takes it at once, and others
+// wait for ttl/4 longer; what comes meanwhile is forwarded there, again and again for ttl/4. No run is interrupted for that: if
+// one does not end within DrainTimeout the shard stays.
+//
 // # Parts
 //
 // machine is the decision part: events in, the next batch and its consequences out,
@@ -275,8 +283,8 @@
 //     can be read is read in 16 ranges of ids, or 256.
 //   - The inbox is one partition a shard, read whole by each look. It is meant for
 //     minutes without an owner, not as the way for all jobs: its deletions are tombstones.
-//   - Rank, from heartbeats (core/member), delays a process that should not own a shard;
-//     nothing moves a shard that has an owner.
+//   - Rank, from heartbeats (core/member), delays a process that should not own a shard. A shard
+//     that has an owner moves only if that one hands it over: core/scheduler says when.
 //   - Claims that found no room go before all else the next time: enqueues that fill
 //     every batch would keep all jobs from running.
 //   - A queue is paused shard by shard, each by its owner: there is no state of a whole

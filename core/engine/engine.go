@@ -39,7 +39,7 @@ func New(s store.Shards, o Options) (*Engine, error) {
 		e.queues[q.Name] = q.Shards
 		for i := range q.Shards {
 			id := store.ShardID{Queue: q.Name, Shard: i}
-			e.shards[id] = &shard{e: e, id: id, turn: make(chan struct{}, 1), rnd: rand.New(rand.NewPCG(o.Rand.Uint64(), o.Rand.Uint64()))}
+			e.shards[id] = &shard{e: e, id: id, turn: make(chan struct{}, 1), glance: make(chan struct{}, 1), rnd: rand.New(rand.NewPCG(o.Rand.Uint64(), o.Rand.Uint64()))}
 			e.order = append(e.order, e.shards[id])
 		}
 	}

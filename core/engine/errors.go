@@ -89,10 +89,10 @@ func (e *StateError) Error() string { return fmt.Sprintf("job %s is %s", e.Job, 
 // redrive whose job was not kept), one that Engine.Schedule names, or that of an
 // enqueue.
 type CommandError struct {
-	Command  string        // cancel, redrive, hasten; put, remove, enable, disable, trigger; pause, resume
+	Command  string        // cancel, redrive, hasten; put, remove, enable, disable, trigger; pause, resume; want, glance
 	Job      job.ID        // "" of a command on a schedule or a shard
 	Schedule string        // its key
-	Shard    string        // that was to be paused or resumed
+	Shard    string        // that a command was about
 	Outcome  store.Outcome // Fail or Unknown
 	Cause    error
 }

@@ -154,13 +154,13 @@ func (o *owner) applied(f *flight) {
 	f.span.End(Result{Outcome: store.OK})
 	o.e.step(Step{Kind: StepSettled, Shard: o.id, Fence: o.fence, Tick: f.plan.batch.To.Tick})
 	o.m.settled(f.plan)
+	o.effects()
 	if f.kind == OpHandover {
+		o.handed(f.plan.batch.To.Addr)
 		o.over = true
 		o.cancel(&LostError{Shard: o.id, Fence: o.fence, Cause: ErrStopping})
 		o.e.step(Step{Kind: StepHanded, Shard: o.id, Fence: o.fence})
-		return
 	}
-	o.effects()
 }
 
 // effects carries out the machine's consequences.

@@ -37,6 +37,7 @@ type owner struct {
 	over     bool
 	stopping bool
 	drained  time.Duration // when interrupted at the latest
+	giving   *giving       // nil: it is not handed over by a process that goes on
 	inbox    inboxState
 	census   census
 	// admission decides whether an enqueue may wait.
@@ -157,6 +158,7 @@ func (o *owner) end() {
 	for _, f := range box {
 		f()
 	}
+	o.keep(o.giving, ErrNotOwner)
 	o.failWaiting()
 	o.e.reserve(o, 0)
 	o.e.bytes.Add(-int64(o.counted))
@@ -191,6 +193,9 @@ func (o *owner) work() {
 	if o.stopping && o.now() >= o.drained {
 		o.interrupt(job.ErrInterrupted)
 	}
+	if g := o.giving; g != nil && o.flight == nil && o.now() >= g.until {
+		o.keep(g, ErrRunsGoOn)
+	}
 	if o.flight != nil {
 		return
 	}
@@ -206,13 +211,13 @@ func (o *owner) work() {
 	in := tickInput{now: now, owner: o.e.o.Name, addr: o.e.o.Addr, nonce: o.e.o.NewID(),
 		beat: o.now() >= o.lastSend+o.e.o.TTL/3 || o.m.probe, fires: !o.stopping && !o.full()}
 	wanted := 0
-	if !o.stopping {
+	if !o.leaving() {
 		wanted = o.m.wanted(now)
 	}
 	in.free = o.e.reserve(o, wanted)
 	kind := OpTick
-	if o.stopping && o.m.idle() {
-		kind, in.beat, in.owner, in.addr = OpHandover, true, "", ""
+	if o.last() {
+		kind, in.beat, in.owner, in.addr = OpHandover, true, "", o.nextOwner()
 	}
 	p := o.m.next(in)
 	used := 0
@@ -241,13 +246,16 @@ func (o *owner) nextWake() time.Duration {
 	now := o.now()
 	if o.flight == nil {
 		at = min(at, o.lastSend+o.e.o.TTL/3)
-		if left, ok := o.m.waiting.next(o.moment()); ok && !o.stopping {
+		if left, ok := o.m.waiting.next(o.moment()); ok && !o.leaving() {
 			at = min(at, now+time.Duration(max(left, 1))*time.Millisecond)
 		}
 		if o.short {
 			at = min(at, o.shortAt+slotPoll)
 		}
 		at = min(at, now+o.untilFire())
+		if o.giving != nil {
+			at = min(at, o.giving.until)
+		}
 	}
 	if !o.stopping && !o.inbox.loading {
 		at = min(at, o.inbox.next)
@@ -273,6 +281,7 @@ func (o *owner) untilFire() time.Duration {
 func (o *owner) stop() {
 	o.stopping = true
 	o.drained = o.now() + o.e.o.DrainTimeout
+	o.keep(o.giving, ErrStopping)
 	o.failQueue(ErrStopping)
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/core/clock"
 	"fencepost/core/store"
 )
 
@@ -75,12 +76,13 @@ func TestAddrOfOwner(t *testing.T) {
 		owner, addr, want string
 	}{
 		"another":          {"b", "at b", "at b"},
-		"nobody":           {"", "at b", ""},
+		"who is to own it": {"", "at b", "at b"},
+		"nobody":           {"", "", ""},
 		"this process":     {"a", "at b", ""},
 		"this one's place": {"b", "at a", ""},
 		"nowhere":          {"b", "", ""},
 	} {
-		s := &shard{e: &Engine{o: Options{Name: "a", Addr: "at a"}}, addr: "before"}
+		s := &shard{e: &Engine{o: Options{Name: "a", Addr: "at a", World: World{Clock: clock.Go()}}}, addr: "before"}
 		s.saw(store.Header{Owner: c.owner, Addr: c.addr})
 		s.forgetAddr("before")
 		if got := s.addrOfOwner(); got != c.want {

@@ -23,10 +23,17 @@ type shard struct {
 	turn    chan struct{}
 	inserts atomic.Int64
 
-	mu    sync.Mutex
-	owner *owner        // nil unless this process owns the shard
-	addr  string        // where another owner takes enqueues; "" if not known
-	told  time.Duration // when somebody was told that none gets there; 0: nobody was
+	// glance asks for a look at the header now.
+	glance chan struct{}
+
+	mu      sync.Mutex
+	owner   *owner // nil unless this process owns the shard
+	holder  string // the name of another owner; "" if not known
+	addr    string // where that takes enqueues; "" if not known
+	next    bool   // it is who was handed the shard, and may not have it before awaited
+	awaited time.Duration
+	wanted  string        // see Engine.Want
+	told    time.Duration // when somebody was told that none gets there; 0: nobody was
 }
 
 func (s *shard) current() *owner {
@@ -46,7 +53,7 @@ func (s *shard) run(ctx context.Context) {
 			continue
 		}
 		s.mu.Lock()
-		s.owner, s.addr = o, ""
+		s.owner, s.holder, s.addr, s.next, s.wanted = o, "", "", false, ""
 		s.mu.Unlock()
 		o.loop(ctx)
 		s.mu.Lock()
@@ -79,15 +86,21 @@ func (s *shard) observe(ctx context.Context) *store.Header {
 		}
 		if err == nil && h != nil {
 			need := time.Duration(s.e.o.Rank(s.id)) * s.e.o.TTL / 8
-			if h.Owner != "" {
+			switch {
+			case h.Owner != "":
 				need += h.TTL
+			case h.Addr == "": // its owner stopped
+			case h.Addr == s.e.o.Addr:
+				need = 0 // it was handed to this process
+			default:
+				need += s.e.o.TTL / 4 // or to another one
 			}
 			if now-since >= need {
 				return &seen
 			}
 			wait = min(wait, need-(now-since))
 		}
-		if s.e.o.Clock.Sleep(ctx, s.jittered(wait)) != nil {
+		if s.rest(ctx, s.jittered(wait)) != nil {
 			return nil
 		}
 	}

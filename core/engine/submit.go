@@ -81,11 +81,15 @@ func (e *Engine) forward(ctx context.Context, j job.Job) (Receipt, error) {
 	fctx, stop := context.WithTimeoutCause(ctx, e.o.MaxWait+e.o.RequestTimeout, errRequestTimeout)
 	defer stop()
 	rec, err := e.o.Forward(fctx, addr, j)
+	for errors.Is(err, ErrNotOwner) && s.awaits(addr) && e.o.Clock.Sleep(fctx, e.o.TTL/100) == nil {
+		rec, err = e.o.Forward(fctx, addr, j)
+	}
 	switch _, busy := RetryAfter(err); {
 	case err == nil, busy, errors.As(err, new(*job.InvalidError)):
 		return rec, err
 	case errors.Is(err, ErrNotOwner):
 		s.forgetAddr(addr)
+		s.lookSoon()
 	}
 	s.notReached(addr, err)
 	return rec, err
@@ -121,15 +125,19 @@ func (e *Engine) OwnerOfSchedule(c ScheduleCommand) string {
 	return e.shardOf(checked.Queue, checked.id).addrOfOwner()
 }
 
-// saw remembers where another process that owns the shard can be reached.
+// saw remembers which other process owns the shard, and where that can be reached, or who was
+// handed the shard and is to own it soon.
 func (s *shard) saw(h store.Header) {
 	addr := h.Addr
-	if h.Owner == "" || h.Owner == s.e.o.Name || addr == s.e.o.Addr {
+	if h.Owner == s.e.o.Name || addr == s.e.o.Addr {
 		addr = ""
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.addr = addr
+	s.holder, s.addr, s.next = h.Owner, addr, h.Owner == "" && addr != ""
+	if s.next {
+		s.awaited = s.e.o.Clock.Now() + s.e.o.TTL/4
+	}
 }
 
 func (s *shard) addrOfOwner() string {

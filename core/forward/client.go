@@ -99,11 +99,29 @@ func (c *Client) Schedule(ctx context.Context, addr string, cmd engine.ScheduleC
 // SetPaused pauses or resumes a shard by the process at addr. The error is an
 // *engine.CommandError.
 func (c *Client) SetPaused(ctx context.Context, addr string, id store.ShardID, on bool) (duplicate bool, err error) {
-	rec, err := c.ask(ctx, addr+pathPause, pauseCommand{Queue: id.Queue, Shard: id.Shard, Paused: on},
+	rec, err := c.ask(ctx, addr+pathPause, pauseCommand{targetOf(id), on},
 		func(r receipt) bool { return r.Shard == id.String() },
 		engine.CommandError{Command: engine.PauseName(on), Shard: id.String()})
 	return rec.Duplicate, err
 }
+
+// Glance has the process at addr look at a shard's header now: the shard was handed over to it.
+// The error is an *engine.CommandError.
+func (c *Client) Glance(ctx context.Context, addr string, id store.ShardID) error {
+	_, err := c.ask(ctx, addr+pathGlance, targetOf(id), func(r receipt) bool { return r.Shard == id.String() },
+		engine.CommandError{Command: "glance", Shard: id.String()})
+	return err
+}
+
+// Want tells the process at addr, who owns a shard, that the process at mine should. The error is an
+// *engine.CommandError.
+func (c *Client) Want(ctx context.Context, addr string, id store.ShardID, mine string) error {
+	_, err := c.ask(ctx, addr+pathWant, want{targetOf(id), mine}, func(r receipt) bool { return r.Shard == id.String() },
+		engine.CommandError{Command: "want", Shard: id.String()})
+	return err
+}
+
+func targetOf(id store.ShardID) shardTarget { return shardTarget{id.Queue, id.Shard} }
 
 // ask makes the request of a command. An error completes failed.
 func (c *Client) ask(ctx context.Context, url string, what any, meant func(receipt) bool, failed engine.CommandError) (engine.Receipt, error) {

@@ -10,6 +10,8 @@
 //	POST /internal/v1/hasten   {"queue": …, "id": …}
 //	POST /internal/v1/schedule {"verb": …, "queue": …, "key": …}, an engine.ScheduleCommand
 //	POST /internal/v1/pause    {"queue": …, "shard": 0, "paused": true}, or false to resume it
+//	POST /internal/v1/want     {"queue": …, "shard": 0, "addr": …}: the process there should own it
+//	POST /internal/v1/glance   {"queue": …, "shard": 0}: it was handed over to who is asked
 //
 // 200 with {"id": …} means that it is done and settled; the answer may have
 // "duplicate": true, and of a schedule has its "schedule": key, of a shard

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,16 @@ func (s *stub) Command(_ context.Context, c engine.Command, queue string, id job
 func (s *stub) SetPaused(_ context.Context, id store.ShardID, on bool) (bool, error) {
 	s.got = append(s.got, "pause", id, on)
 	return s.rec.Duplicate, s.err
+}
+
+func (s *stub) Glance(id store.ShardID) error {
+	s.got = append(s.got, "glance", id)
+	return s.err
+}
+
+func (s *stub) Want(id store.ShardID, addr string) error {
+	s.got = append(s.got, "want", id, addr)
+	return s.err
 }
 
 func (s *stub) Schedule(_ context.Context, c engine.ScheduleCommand) (engine.Receipt, error) {
@@ -382,3 +393,26 @@ func TestServerHasLimits(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestMoves: who wants a shard tells its owner, and is told when it may take it.
+func TestMoves(t *testing.T) {
+	t.Parallel()
+	s := &stub{}
+	c, addr := serve(t, forward.Handler(s))
+	for _, ask := range []struct {
+		do  func() error
+		got []any
+	}{
+		{func() error { return c.Want(t.Context(), addr, aShard, "here:1") }, []any{"want", aShard, "here:1"}},
+		{func() error { return c.Glance(t.Context(), addr, aShard) }, []any{"glance", aShard}},
+	} {
+		s.got, s.err = nil, nil
+		if err := ask.do(); err != nil || !slices.Equal(s.got, ask.got) {
+			t.Errorf("%v; it was asked for %v, want %v", err, s.got, ask.got)
+		}
+		s.err = commandError(store.Fail, engine.ErrNotOwner)
+		if err := ask.do(); !errors.Is(err, engine.ErrNotOwner) || store.OutcomeOf(err) != store.Fail {
+			t.Errorf("of one that does not have it: %v", err)
+		}
+	}
+}

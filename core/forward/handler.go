@@ -23,6 +23,8 @@ type Engine interface {
 	Command(ctx context.Context, c engine.Command, queue string, id job.ID) (engine.Receipt, error)
 	Schedule(ctx context.Context, c engine.ScheduleCommand) (engine.Receipt, error)
 	SetPaused(ctx context.Context, id store.ShardID, on bool) (duplicate bool, err error)
+	Glance(id store.ShardID) error
+	Want(id store.ShardID, addr string) error
 }
 
 // HandlerTimeout bounds a request, if its client waits that long.
@@ -52,6 +54,12 @@ func Handler(e Engine) http.Handler {
 	handle(mux, pathPause, maxTarget, decode[pauseCommand], func(ctx context.Context, c pauseCommand) (receipt, error) {
 		duplicate, err := e.SetPaused(ctx, c.id(), c.Paused)
 		return receipt{Shard: c.id().String(), Duplicate: duplicate}, err
+	})
+	handle(mux, pathGlance, maxTarget, decode[shardTarget], func(_ context.Context, t shardTarget) (receipt, error) {
+		return receipt{Shard: t.id().String()}, e.Glance(t.id())
+	})
+	handle(mux, pathWant, maxTarget, decode[want], func(_ context.Context, w want) (receipt, error) {
+		return receipt{Shard: w.id().String()}, e.Want(w.id(), w.Addr)
 	})
 	return mux
 }

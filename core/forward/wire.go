@@ -21,6 +21,8 @@ const (
 	pathCommand  = "/internal/v1/"        // with the engine.Command behind it
 	pathSchedule = "/internal/v1/schedule"
 	pathPause    = "/internal/v1/pause"
+	pathGlance   = "/internal/v1/glance"
+	pathWant     = "/internal/v1/want"
 )
 
 // enqueueRequest is a line of the body of enqueues, enqueueAnswer one of what is answered to them.
@@ -42,14 +44,24 @@ type target struct {
 	ID    job.ID `json:"id"`
 }
 
-// pauseCommand is the body of a command on a shard.
-type pauseCommand struct {
-	Queue  string `json:"queue"`
-	Shard  int    `json:"shard"`
-	Paused bool   `json:"paused"`
+// shardTarget is the body of what is about a shard, pauseCommand that of its pause.
+type shardTarget struct {
+	Queue string `json:"queue"`
+	Shard int    `json:"shard"`
 }
 
-func (c pauseCommand) id() store.ShardID { return store.ShardID{Queue: c.Queue, Shard: c.Shard} }
+func (t shardTarget) id() store.ShardID { return store.ShardID{Queue: t.Queue, Shard: t.Shard} }
+
+type pauseCommand struct {
+	shardTarget
+	Paused bool `json:"paused"`
+}
+
+// want is the body of a wish for a shard: by the process at Addr.
+type want struct {
+	shardTarget
+	Addr string `json:"addr"`
+}
 
 // receipt is the answer to what was done.
 type receipt struct {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -141,14 +142,7 @@ func (g *Group) Divide(keys []string) {
 func (g *Group) Rank(key string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.shares == nil {
-		names := g.present
-		if !slices.Contains(names, g.o.Name) {
-			names = append(slices.Clone(names), g.o.Name)
-		}
-		g.shares = Share(g.keys, names)
-	}
-	first, ok := g.shares[key]
+	first, ok := g.divided()[key]
 	switch {
 	case first == g.o.Name:
 		return 0
@@ -156,6 +150,28 @@ func (g *Group) Rank(key string) int {
 		return Rank(key, g.o.Name, g.present)
 	}
 	return 1 + Rank(key, g.o.Name, without(g.present, []string{first}))
+}
+
+// Shares says whose share each key is of those that were divided, by name.
+func (g *Group) Shares() map[string]string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return maps.Clone(g.divided())
+}
+
+// Name is this process's.
+func (g *Group) Name() string { return g.o.Name }
+
+// divided are the shares. mu is held.
+func (g *Group) divided() map[string]string {
+	if g.shares == nil {
+		names := g.present
+		if !slices.Contains(names, g.o.Name) {
+			names = append(slices.Clone(names), g.o.Name)
+		}
+		g.shares = Share(g.keys, names)
+	}
+	return g.shares
 }
 
 // Rank is self's place, from 0, among present for what is called key, by rendezvous

@@ -30,6 +30,13 @@
 // queue's kinds, as any of them may own any of its shards; a process that only enqueues
 // asks one of these (core/service/api), or is one.
 //
+// # Who owns how many shards
+//
+// Shards without an owner are taken by whose share they are. A process that owns more than its
+// share, and two more than another, hands shards over one by one, so that within 4 ttl of the last
+// that came or left all have as many, or one more. No run is interrupted for that: a shard whose
+// runs take longer than DrainTimeout stays (see balance).
+//
 // # What a handler does
 //
 // It returns nil, and the job is completed; or an error, and the job is tried again, as

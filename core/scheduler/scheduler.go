@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -54,8 +55,9 @@ type Options struct {
 	Beside http.Handler
 	// Runs takes a history of runs, for people (core/runlog); nil: none is kept.
 	Runs store.Runs
-	// Members tells who else is there, by whom the engine's Rank is made; nil: Rank
-	// is as the engine's options have it. The scheduler runs it.
+	// Members tells who else is there, by whom the engine's Rank is made, and shards are given
+	// away so that all have as many; nil: Rank is as the engine's options have it, and what a
+	// process owns it keeps. The scheduler runs it.
 	Members *member.Group
 	// NewID makes what the ids of jobs without a key are made from: texts that are unique
 	// for ever; default: random UUIDs.
@@ -76,9 +78,13 @@ type Scheduler struct {
 	runs   *runlog.Log // nil: none
 	group  *member.Group
 
-	newID func() string
-	clock clock.Clock
-	pause time.Duration // before what was not done, or is not known to be, is asked for again
+	name   string // the engine's
+	addr   string // likewise
+	newID  func() string
+	clock  clock.Clock
+	logger *slog.Logger
+	ttl    time.Duration
+	pause  time.Duration // before what was not done, or is not known to be, is asked for again
 
 	// Of one that was opened.
 	db    *cassandra.DB
@@ -130,7 +136,9 @@ func New(o Options) (*Scheduler, error) {
 	}
 	server := forward.NewServer(forward.Guard(o.Secret, peers))
 	s := &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, secret: o.Secret, runs: runs, group: o.Members,
-		queues: o.Engine.Queues, newID: o.NewID, clock: cmp.Or(o.Engine.Clock, clock.System()), pause: cmp.Or(o.Engine.TTL, engine.DefaultTTL) / 100}
+		queues: o.Engine.Queues, name: o.Engine.Name, addr: o.Engine.Addr, newID: o.NewID, clock: cmp.Or(o.Engine.Clock, clock.System()),
+		logger: cmp.Or(o.Engine.Logger, slog.Default()), ttl: cmp.Or(o.Engine.TTL, engine.DefaultTTL)}
+	s.pause = s.ttl / 100
 	if s.newID == nil {
 		s.newID = uuid.NewString
 	}
@@ -157,17 +165,15 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		served <- s.server.Serve(s.listen)
 	}()
 	logged := s.startLog()
-	left := make(chan struct{})
-	go func() {
-		defer close(left)
-		if s.group != nil {
-			// It leaves when the stop begins: what is handed over then is preferred
-			// by others at once.
-			s.group.Run(ctx)
-		}
-	}()
+	var left sync.WaitGroup
+	if s.group != nil {
+		// It leaves when the stop begins: what is handed over then is preferred
+		// by others at once.
+		left.Go(func() { s.group.Run(ctx) })
+		left.Go(func() { s.keepEven(ctx) })
+	}
 	err := s.engine.Run(ctx)
-	<-left
+	left.Wait()
 	s.pool.Wait()
 	logged()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)

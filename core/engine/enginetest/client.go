@@ -319,7 +319,7 @@ func (w *World) owns(p *process, s engine.Step) {
 	if other, ok := w.owners[name]; ok {
 		w.violateLocked("owner", "%s: owned by %s and %s", name, other, p.name)
 	}
-	w.owners[name] = p.name
+	w.owners[name], p.handing[s.Shard] = p.name, false
 	var others []*process
 	for _, o := range w.procs {
 		if o != p && !o.crashed && !o.handing[s.Shard] {

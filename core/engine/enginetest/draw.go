@@ -94,6 +94,10 @@ func DrawPlain(seed uint64) Config {
 	case 2, 3:
 		cfg.wrongClocks(r, 10*time.Minute)
 	}
+	moves := rand.New(rand.NewPCG(seed, 45))
+	for range moves.IntN(6) - 2 { // none in half of all runs
+		cfg.events = append(cfg.events, event{at: time.Duration(moves.Int64N(int64(cfg.duration))), length: time.Duration(moves.Int64N(int64(2 * ttl))), node: moves.IntN(cfg.nodes), kind: "move"})
+	}
 	cfg.schedules = rand.New(rand.NewPCG(seed, 43)).IntN(4)
 	cfg.pauses = rand.New(rand.NewPCG(seed, 44)).IntN(3) == 0
 	if cfg.schedules > 0 {
@@ -104,7 +108,7 @@ func DrawPlain(seed uint64) Config {
 
 // Situations are what many runs together must have met, for their rules to say anything.
 var Situations = []string{"crash", "stop", "pause", "suspend", "cut", "clock", "resend", "duplicate", "inbox-insert", "swept", "retired",
-	"leveled", "emptied", "doubled", "hidden", "ordered",
+	"moved", "move-kept", "leveled", "emptied", "doubled", "hidden", "ordered",
 	"tick-ok", "tick-fail", "tick-unknown", "takeover-ok", "takeover-fail", "takeover-unknown", "handover-ok",
 	"enqueue-ok", "enqueue-fail", "enqueue-unknown", "job-completed", "job-dlq", "job-cancelled", "job-abandoned",
 	"forward", "forward-ok", "cancel-ok", "cancelled-pending", "cancelled-running", "redriven", "step-redrive", "step-cancel",

@@ -123,6 +123,16 @@ var conditions = map[string]func(*Config){
 	},
 	// Each process claims many runs.
 	"claims": func(c *Config) { c.jobs, c.duration, c.events, c.crashes = 150, 30*c.ttl, nil, 0 },
+	// Shards move all the time, while much is enqueued.
+	"moves": func(c *Config) {
+		c.quiet(sim.Faults{})
+		c.faults.Latency = c.ttl / 20
+		c.jobs, c.duration = 150, 30*c.ttl
+		const moves = 60
+		for n := range moves {
+			c.events = append(c.events, event{at: time.Duration(n+1) * c.duration / (moves + 1), length: 2 * c.ttl, node: n % c.nodes, kind: "move"})
+		}
+	},
 	// An outage is longer than the dedupe window, after many jobs have ended: there are many
 	// pages to sweep afterwards.
 	"sweeps": func(c *Config) {

@@ -204,6 +204,9 @@ func (r *recordedOp) End(res engine.Result) {
 		r.p.w.violateLocked("end", "%v ended twice", r.op)
 	}
 	r.result = &res
+	if r.op.Kind == engine.OpHandover && res.Outcome != store.OK {
+		r.p.handing[r.op.Shard] = false
+	}
 	r.p.w.counts[string(r.op.Kind)+"-"+res.Outcome.String()]++
 }
 

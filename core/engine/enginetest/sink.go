@@ -97,7 +97,9 @@ func (s *simSink) Ledger(ctx context.Context, resource string) ([]sink.Entry, er
 func (s *simSink) Forget(context.Context, string, time.Time) (int, error) { return 0, nil }
 
 // Retire implements sink.Retirer.
-func (s *simSink) Retire(ctx context.Context, issuer string, below int64, resources ...string) (n int, err error) {
+func (s *simSink) Retire(ctx context.Context, issuer string, below int64, resources ...string) (int, error) {
+	var n int // not the result: what was given up may still happen
+	var err error
 	failed := s.call(ctx, fmt.Sprint("retire ", issuer, resources), func() {
 		s.w.judgeRetire(issuer, job.RunID(below), resources)
 		before := map[string][]sink.Entry{}

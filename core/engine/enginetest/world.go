@@ -85,7 +85,7 @@ type Config struct {
 type event struct {
 	at, length time.Duration
 	node       int
-	kind       string // crash, stop, pause, suspend, cut, outage; clock: length is by how much the wall clock is wrong from now on
+	kind       string // crash, stop, move, pause, suspend, cut, outage; clock: length is by how much the wall clock is wrong from now on
 }
 
 // World is a run's state.
@@ -295,6 +295,8 @@ func (w *World) strike(ctx context.Context, e event) {
 		if w.at(e.node) == p {
 			w.start(e.node)
 		}
+	case "move":
+		w.move(ctx, p, e.length)
 	case "clock":
 		w.count("clock")
 		w.setClock(e.node, e.length)

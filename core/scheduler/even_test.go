@@ -1,0 +1,226 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fencepost/core/clock"
+	"fencepost/core/engine"
+	"fencepost/core/job"
+	"fencepost/core/member"
+	"fencepost/core/scheduler"
+	"fencepost/core/store"
+	"fencepost/core/store/sim"
+	"fencepost/core/worker"
+)
+
+// cell is some schedulers in a bubble, with the jobs that they ran.
+type cell struct {
+	store *sim.Store
+	ttl   time.Duration
+	n     int // of shards
+
+	mu    sync.Mutex
+	ran   map[string]int
+	lives int
+}
+
+const runTime = 200 * time.Millisecond
+
+// begin runs a scheduler of that name in the cell.
+func (c *cell) begin(t *testing.T, name string) (s *scheduler.Scheduler, stop func()) {
+	t.Helper()
+	c.lives++
+	life, quiet := fmt.Sprintf("%s.%d", name, c.lives), slog.New(slog.NewTextHandler(io.Discard, nil))
+	group, err := member.New(member.Options{Store: c.store.Connect(life+" beats", 1), Cell: "c", Name: name, TTL: c.ttl, Clock: clock.Go(), Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := c.store.Connect(life, 1)
+	session.SetFaults(sim.Faults{Latency: time.Millisecond})
+	s, err = scheduler.New(scheduler.Options{Shards: session, Members: group,
+		Handlers: scheduler.Handlers{"k": func(_ context.Context, k *worker.Task) error {
+			time.Sleep(runTime)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.ran[k.Run.Job.Key]++
+			return nil
+		}},
+		Engine: engine.Options{
+			Name: life, Queues: []engine.Queue{{Name: "q", Shards: c.n}},
+			Ownership: engine.Ownership{TTL: c.ttl}, World: engine.World{Clock: clock.Go()}, Reports: engine.Reports{Logger: quiet},
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := s.Run(ctx); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}()
+	return s, func() { cancel(); <-done }
+}
+
+// owned is how many shards each life owns, by the rows.
+func (c *cell) owned() map[string]int {
+	out := map[string]int{}
+	for n := range c.n {
+		h, _ := c.store.ShardRows(store.ShardID{Queue: "q", Shard: n})
+		out[h.Owner]++
+	}
+	return out
+}
+
+// even checks that so many processes have all shards, and none two more than another.
+func (c *cell) even(t *testing.T, when string, processes int) {
+	t.Helper()
+	has := c.owned()
+	n := has[""]
+	delete(has, "")
+	var counts []int
+	for _, k := range has {
+		counts = append(counts, k)
+	}
+	if n > 0 || len(counts) != processes || slices.Max(counts)-slices.Min(counts) > 1 {
+		t.Errorf("%s: %v, and %d are nobody's", when, has, n)
+	}
+}
+
+// TestSharesMoveToWhoJoins: within 4 ttl of the last that came or left all have as many shards, or
+// one more, while jobs are enqueued all the time. Each of them runs once.
+func TestSharesMoveToWhoJoins(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &cell{store: sim.New(), ttl: 6 * time.Second, n: 8, ran: map[string]int{}}
+		a, stopA := c.begin(t, "a")
+		time.Sleep(c.ttl)
+		c.even(t, "alone", 1)
+		ctx, enough := context.WithCancel(t.Context())
+		var jobs int
+		var clients sync.WaitGroup
+		clients.Go(func() {
+			for ; ctx.Err() == nil; jobs++ {
+				key := fmt.Sprint(jobs)
+				if _, err := a.Submit(context.WithoutCancel(ctx), job.Job{ID: job.KeyedID("q", key, c.n), Queue: "q", Kind: "k", Key: key}); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+		})
+		_, stopB := c.begin(t, "b")
+		time.Sleep(4 * c.ttl)
+		c.even(t, "b has come", 2)
+		_, stopC := c.begin(t, "c")
+		_, stopD := c.begin(t, "d")
+		time.Sleep(4 * c.ttl)
+		c.even(t, "c and d have come", 4)
+		stopB()
+		time.Sleep(4 * c.ttl)
+		c.even(t, "b has left", 3)
+		_, stopB = c.begin(t, "b")
+		time.Sleep(4 * c.ttl)
+		c.even(t, "b is back", 4)
+		before := c.owned()
+		time.Sleep(10 * c.ttl)
+		if after := c.owned(); fmt.Sprint(after) != fmt.Sprint(before) {
+			t.Errorf("shards move without a reason: %v, then %v", before, after)
+		}
+		enough()
+		clients.Wait()
+		time.Sleep(2 * c.ttl)
+		c.mu.Lock()
+		for key, n := range c.ran {
+			if n != 1 {
+				t.Errorf("job %s ran %d times", key, n)
+			}
+		}
+		if len(c.ran) != jobs || jobs < 1000 {
+			t.Errorf("%d of %d jobs ran", len(c.ran), jobs)
+		}
+		c.mu.Unlock()
+		for _, stop := range []func(){stopA, stopB, stopC, stopD} {
+			stop()
+		}
+	})
+}
+
+// TestNothingMovesTooSoon: a process that is there for less than 2 ttl, or comes back again and
+// again, is given nothing.
+func TestNothingMovesTooSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &cell{store: sim.New(), ttl: 6 * time.Second, n: 4, ran: map[string]int{}}
+		_, stopA := c.begin(t, "a")
+		time.Sleep(c.ttl)
+		for range 5 {
+			_, stop := c.begin(t, "b")
+			time.Sleep(2*c.ttl - time.Second)
+			c.even(t, "b is there for a moment", 1)
+			stop()
+			time.Sleep(c.ttl)
+		}
+		stopA()
+	})
+}
+
+// TestTheNextOwnerIsNamed: who joins tells owners where it is, and the last tick of what moves to it
+// says so.
+func TestTheNextOwnerIsNamed(t *testing.T) {
+	t.Parallel()
+	s, ran := sim.New(), make(chan string, 1)
+	begin := func(name string) *process {
+		return start(t, s, name, 0, ran, func(o *scheduler.Options) {
+			var err error
+			o.Engine.TTL = time.Second
+			o.Members, err = member.New(member.Options{Store: o.Shards.(*sim.Session), Cell: "c", Name: name, TTL: o.Engine.TTL, Logger: o.Engine.Logger})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	owned := func(name string, want int) (addr string) {
+		t.Helper()
+		for range 300 {
+			n := 0
+			for i := range shards {
+				if h, _ := s.ShardRows(store.ShardID{Queue: "q", Shard: i}); h.Owner == name {
+					n, addr = n+1, h.Addr
+				}
+			}
+			if n == want {
+				return addr
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Fatalf("%s does not have %d shards", name, want)
+		return ""
+	}
+	a := begin("a")
+	owned("a", shards)
+	b := begin("b")
+	addr, named := owned("b", shards/2), 0
+	for _, c := range s.ShardChanges() {
+		if c.To.Owner == "" && c.To.Addr == addr {
+			named++
+		}
+	}
+	if named != shards/2 {
+		t.Errorf("%d of %d moves name their next owner", named, shards/2)
+	}
+	for _, p := range []*process{a, b} {
+		p.stop()
+		if err := <-p.end; err != nil {
+			t.Error(err)
+		}
+	}
+}
