@@ -96,14 +96,15 @@ func (a *Past) contending() (out []Wait) {
 	}
 	for _, l := range a.Rows {
 		for _, c := range l.CAS {
-			life := history.Life(c.Invoke.Proc)
-			switch c.Kind() {
-			case history.OpTake:
+			if life := history.Life(c.Invoke.Proc); c.Kind() == history.OpTake {
 				takes[history.Worker(life)] = true
 				first(begins, life, c.Invoke.TS)
-			case history.OpHandOver:
-				first(stops, life, c.Invoke.TS)
 			}
+		}
+	}
+	for _, h := range a.HandOvers() {
+		if !h.Moves {
+			first(stops, h.Life, h.At)
 		}
 	}
 	for name, l := range a.Lives {
@@ -118,6 +119,35 @@ func (a *Past) contending() (out []Wait) {
 			to = min(to, t)
 		}
 		out = append(out, Wait{Who: name, Life: name, From: from, To: to})
+	}
+	return out
+}
+
+// HandOver is an attempt of an owner to give a shard away.
+type HandOver struct {
+	Life string
+	At   int64
+	// Moves: the process went on, as it took another shard or claimed a run later. Else it
+	// stopped.
+	Moves bool
+}
+
+// HandOvers are all of them.
+func (a *Past) HandOvers() (out []HandOver) {
+	last := map[string]int64{} // sign that a life goes on
+	for _, l := range a.Rows {
+		for _, c := range l.CAS {
+			life := history.Life(c.Invoke.Proc)
+			if c.Kind() == history.OpTake || slices.ContainsFunc(c.Invoke.Changes(), func(x history.Change) bool { return x.Do == history.DoClaim }) {
+				last[life] = max(last[life], c.Invoke.TS)
+			}
+			if c.Kind() == history.OpHandOver {
+				out = append(out, HandOver{Life: life, At: c.Invoke.TS})
+			}
+		}
+	}
+	for n, h := range out {
+		out[n].Moves = h.At < last[h.Life]
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package past
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,43 @@ func TestRecoveryBound(t *testing.T) {
 	a.Expects = []*history.Event{{Details: &history.Details{Expect: &history.Expect{RecoveryBoundMS: 900}}}}
 	if got := a.TakeoverBound(6e9); got != 6e9+750e6+900e6 {
 		t.Errorf("named: %d", got)
+	}
+}
+
+// TestHandOvers: a process that takes or claims later has moved a shard, and goes on contending;
+// one that does not has stopped.
+func TestHandOvers(t *testing.T) {
+	t.Parallel()
+	a := New(&history.History{}, false)
+	row := func(events ...history.Event) {
+		l := &Row{}
+		for i := range events {
+			events[i].Proc += "/jobs:0"
+			l.CAS = append(l.CAS, &CAS{Op: Op{Invoke: &events[i]}})
+		}
+		a.Rows = append(a.Rows, l)
+		for _, e := range events {
+			life := history.Life(e.Proc)
+			a.Lives[life] = &Life{Recording: true, last: 50}
+		}
+	}
+	claim := &history.Details{Changes: []history.Change{{Job: "0-a", Do: history.DoClaim}}}
+	row(history.Event{Proc: "w1.1", Op: history.OpTake, TS: 1}, history.Event{Proc: "w1.1", Op: history.OpHandOver, TS: 5},
+		history.Event{Proc: "w2.1", Op: history.OpTake, TS: 6}, history.Event{Proc: "w2.1", Op: history.OpTick, TS: 7, Details: claim},
+		history.Event{Proc: "w2.1", Op: history.OpHandOver, TS: 20})
+	row(history.Event{Proc: "w1.1", Op: history.OpTake, TS: 2}, history.Event{Proc: "w1.1", Op: history.OpTick, TS: 9, Details: claim},
+		history.Event{Proc: "w1.1", Op: history.OpHandOver, TS: 11})
+	want := []HandOver{{"w1.1", 5, true}, {"w2.1", 20, false}, {"w1.1", 11, false}}
+	if got := a.HandOvers(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	a.Stopped = 100
+	until := map[string]int64{}
+	for _, w := range a.contending() {
+		until[w.Life] = w.To
+	}
+	if until["w1.1"] != 11 || until["w2.1"] != 20 {
+		t.Errorf("they contend until %v", until)
 	}
 }
 

@@ -250,6 +250,7 @@ const (
 	PointAbandon   = "abandon"
 	PointSweep     = "sweep"
 	PointHandOver  = "hand-over"
+	PointMove      = "move"
 	PointInbox     = "inbox"
 	pointFire      = "fire"
 	pointTrigger   = "trigger"
@@ -299,7 +300,7 @@ func (a *Judgement) countJobs(c *Counts) {
 		}
 	}
 	c.Duplicates += n.Duplicates
-	handed := 0
+	handed, moved := 0, 0
 	for _, l := range a.Rows {
 		for _, w := range l.Chain {
 			if w.Main().Kind() == history.OpHandOver {
@@ -307,9 +308,14 @@ func (a *Judgement) countJobs(c *Counts) {
 			}
 		}
 	}
+	for _, h := range a.HandOvers() {
+		if h.Moves {
+			moved++
+		}
+	}
 	c.reach(map[string]int{
 		PointRetry: n.Retried, PointRescue: n.Rescued, PointDLQ: n.DLQ, PointCancel: n.Cancelled, PointAbandon: n.Abandoned,
-		PointRedrive: n.Redriven, PointHasten: n.Hastened, PointPause: n.Pauses, PointSweep: n.Swept, PointHandOver: handed, PointInbox: inbox,
+		PointRedrive: n.Redriven, PointHasten: n.Hastened, PointPause: n.Pauses, PointSweep: n.Swept, PointHandOver: handed, PointMove: moved, PointInbox: inbox,
 		PointInterrupt: n.Interrupted, PointOverlap: n.Overlaps, pointFire: n.Fired, pointTrigger: n.Triggered, pointMissed: n.Missed, pointFollow: n.Followed, pointStop: n.Stopped,
 	})
 	c.Jobs = &n

@@ -197,6 +197,8 @@ func (x *Inquiry) jobRows() {
 			id, w = "end-ahead-of-next", shown
 		case j.RowMissing(x.Past) && j.Now.Name == past.StatePending:
 			id, w = "schedule-ahead-of-job", shown
+		case j.Now.Name == past.StatePending && len(j.Rows) == 0 && slices.ContainsFunc(j.Calls, func(o *past.Op) bool { return o.Outcome == history.OK }):
+			id, w = "acknowledged-and-lost", WeightFits
 		case row != nil && row.JobRow().Run != 0 && past.RunFence(row.JobRow().Run) < past.RunFence(j.Now.Run):
 			id, w = "write-beside-the-tick", WeightFits // an earlier owner's doing
 		case redone(j):
@@ -229,6 +231,7 @@ func (x *Inquiry) stuckJobs() {
 		l := x.RowOf[j.Shard]
 		switch {
 		case j.RowMissing(x.Past): // jobRows
+		case j.Now.Name == past.StatePending && x.RowsRead(j) && j.Row(history.RowPending) == nil: // likewise
 		case j.Now.Name == past.StateRunning && x.takenSince(l, j) != nil:
 			g := x.takenSince(l, j)
 			s := x.found("rescue-left-out", x.jobWeight(j, shown), "job %s is still %s, though %s took the shard with fence %d afterwards",

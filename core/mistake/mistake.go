@@ -65,6 +65,9 @@ var All = []Mistake{
 	{ID: "jobs-unknown-means-no", Rules: []string{"fail", "acked-lost", "claim"}, Shards: unknownMeansNo},
 	{ID: "jobs-early-hand-over", Rules: []string{"handover", "exclusive"}, Under: "claims", Shards: earlyHandOver},
 	{ID: "jobs-silent-is-dead", Rules: []string{"exclusive"}, Shards: silentIsDead},
+	{ID: "jobs-claims-after-release", Rules: []string{"handover", "exclusive"}, Shards: claimsAfterRelease},
+	{ID: "jobs-two-takers", Rules: []string{"exclusive"}, Shards: twoTakers},
+	{ID: "jobs-lost-in-move", Rules: []string{"acked-lost"}, Under: "moves", Shards: lostInMove},
 	// Rows of jobs.
 	{ID: "jobs-rescue-dead-only", Rules: []string{"liveness"}, Shards: rescueDeadOnly},
 	{ID: "jobs-dlq-lost", Rules: []string{"state"}, Shards: dlqLost},

@@ -24,7 +24,7 @@ import (
 var MustPoints = []string{
 	"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "rescue", "retry", "dlq",
 	"redrive", "hasten", "pause", "cancel", "abandon", "sweep", "forget",
-	"order-shipped", "order-rejected", "order-cancelled", "inbox", "hand-over", "fire", "trigger", "missed", "follow", "stop", "interrupt",
+	"order-shipped", "order-rejected", "order-cancelled", "inbox", "hand-over", "move", "fire", "trigger", "missed", "follow", "stop", "interrupt",
 	history.PointMemberGone, history.PointMemberCame,
 }
 

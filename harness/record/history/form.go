@@ -279,7 +279,7 @@ func more(e *Event) error {
 // derived are the reach points that the checker derives itself from what happened.
 var derived = []string{
 	"takeover", "stale-refused", "unknown-settled", "lease-lost", "resend", "duplicate", "late-answer", "forget",
-	"retry", "rescue", "redrive", "hasten", "pause", "dlq", "cancel", "abandon", "sweep", "hand-over", "inbox", "fire", "trigger", "missed",
+	"retry", "rescue", "redrive", "hasten", "pause", "dlq", "cancel", "abandon", "sweep", "hand-over", "move", "inbox", "fire", "trigger", "missed",
 	"follow", "stop", "overlap", "interrupt",
 	"order-shipped", "order-rejected", "order-cancelled",
 }

@@ -154,7 +154,7 @@ var lockPerJob = System{
 	// It rescues nobody and hands nothing over, has no inboxes, tells no holder that
 	// its lock is lost, refuses no effect, and does not send conditional requests
 	// twice. What it takes over it does by chance: the pending row must be left.
-	Unreached: []string{"rescue", "abandon", "hand-over", "inbox", "lease-lost", "stale-refused", "resend", "takeover"},
+	Unreached: []string{"rescue", "abandon", "hand-over", "move", "inbox", "lease-lost", "stale-refused", "resend", "takeover"},
 }
 
 // holes are its known ones.

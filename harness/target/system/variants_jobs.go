@@ -62,6 +62,26 @@ var jobVariants = []System{
 			"sidekiq/sidekiq #4441, #4611",
 		Red: &Red{Scenario: "jobs-heartbeat-loss", Contention: "medium", Properties: []string{"P8"}, Mechanism: "silent-owner-is-dead"},
 	},
+	{
+		Name: "jobs-claims-after-release", Chapter: inJobs,
+		About: "shards are given away in their headers, and their owner goes on to claim from them",
+		Note:  "with each tick that claims, from the 20th on",
+		Seen:  "a rebalance that revokes a partition of which the consumer still has a batch in memory",
+		Red:   &Red{Scenario: "jobs-rebalance", Contention: "medium", Properties: []string{"P8"}, Mechanism: "given-away-with-runs"},
+	},
+	{
+		Name: "jobs-two-takers", Chapter: inJobs,
+		About: "a process takes the shards that should be its own before their owner has handed them over",
+		Note:  "once it has been there for a ttl",
+		Seen:  "assignments that are a function of who is alive: during a rebalance two of them believe in different ones",
+		Red:   &Red{Scenario: "jobs-rebalance", Contention: "medium", Properties: []string{"P8"}, Mechanism: "takeover-without-waiting"},
+	},
+	{
+		Name: "jobs-lost-in-move", Chapter: inJobs,
+		About: "what is enqueued with the last tick before a shard moves is acknowledged and not written",
+		Seen:  "a buffer that is dropped when its partition is revoked",
+		Red:   &Red{Scenario: "jobs-rebalance", Contention: "medium", Properties: []string{"P5"}, Mechanism: "acknowledged-and-lost"},
+	},
 	// Rows of jobs.
 	{
 		Name: "jobs-rescue-dead-only", Chapter: inJobs,
