@@ -36,7 +36,7 @@ func (q BenchQuantity) processor() bool {
 // so many threads or, if there is none, over all. It is for a request and not for an operation, as a
 // contended one takes several. Empty: it is not known, or the quantity is no processor time.
 func (q BenchQuantity) bareRequests(ns []ArmNumbers, threads int) map[int]float64 {
-	out, arms, seen := map[int]float64{}, 0, map[int]int{}
+	out, seen := map[int]float64{}, map[int]int{}
 	if !q.processor() {
 		return out
 	}
@@ -52,7 +52,6 @@ func (q BenchQuantity) bareRequests(ns []ArmNumbers, threads int) map[int]float6
 		ceilings = alike
 	}
 	for _, c := range ceilings {
-		arms++
 		requests := c.Cost(costRequests).rounds
 		for round, spent := range c.Cost(id).rounds {
 			if spent > 0 && requests[round] > 0 {
@@ -62,7 +61,7 @@ func (q BenchQuantity) bareRequests(ns []ArmNumbers, threads int) map[int]float6
 		}
 	}
 	for round := range out {
-		if out[round] = math.Pow(out[round], 1/float64(arms)); seen[round] < arms {
+		if out[round] = math.Pow(out[round], 1/float64(len(ceilings))); seen[round] < len(ceilings) {
 			delete(out, round)
 		}
 	}
@@ -80,8 +79,8 @@ func compareBare(quantities []benchCompared, was, is []ArmNumbers) *BenchBare {
 	}
 	r := stat.RatioOf(before, after)
 	apart := KindCost.verdict(r) != BenchSame
-	for i, q := range quantities {
-		quantities[i].bare, quantities[i].apart = q.processor(), apart
+	for i := range quantities {
+		quantities[i].apart = apart
 	}
 	return &BenchBare{Old: stat.Median(before), New: stat.Median(after), Ratio: benchFactor(r.Median), Low: benchFactor(r.Low), High: benchFactor(r.High)}
 }
@@ -97,7 +96,7 @@ func (q benchCompared) ratio(before, after, bareBefore, bareAfter map[int]float6
 	plain := stat.RatioOf(slices.Collect(maps.Values(before)), slices.Collect(maps.Values(after)))
 	old, _ := stat.Ratios(before, bareBefore)
 	now, _ := stat.Ratios(after, bareAfter)
-	if !q.bare || len(old) == 0 || len(now) == 0 {
+	if len(old) == 0 || len(now) == 0 {
 		return plain, false
 	}
 	multiple := stat.RatioOf(old, now)

@@ -39,9 +39,8 @@ type benchCompared struct {
 	kind   BenchKind
 	rounds func(ArmNumbers) map[int]float64 // of an arm by round; empty: not measured
 	text   func(float64) string
-	// bare: both results have bare requests, with which it is compared. apart: those take more in one
-	// of them.
-	bare, apart bool
+	// apart: bare requests take more of it in one of the results.
+	apart bool
 }
 
 // compared are all of them, in the order of the table.

@@ -256,9 +256,9 @@
 //
 // An owner may hand a shard over and go on (HandOver). Nothing is claimed any more, runs end, and
 // the tick after the last of them sets the owner to "". Enqueues ride in that tick too. Its header
-// has the address of the next owner, if that has asked for the shard (Want). It takes it at once, and others
-// wait for ttl/4 longer; what comes meanwhile is forwarded there, again and again for ttl/4. No run is interrupted for that: if
-// one does not end within DrainTimeout the shard stays.
+// has the address of the next owner, if that has asked for the shard (Want): it takes it at once,
+// and others wait for ttl/4 longer. What comes meanwhile is forwarded there, again and again for
+// ttl/4. No run is interrupted for that: if one does not end within DrainTimeout the shard stays.
 //
 // # Parts
 //

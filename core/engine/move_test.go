@@ -174,7 +174,7 @@ func TestHandOverIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestStopDuringAHandOver: the shard is handed over, to whoever takes it.
+// TestStopDuringAHandOver: the shard is handed over, and another process takes it.
 func TestStopDuringAHandOver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a, b := pair(t, func(string) worker.Handler {

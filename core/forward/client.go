@@ -100,7 +100,7 @@ func (c *Client) Schedule(ctx context.Context, addr string, cmd engine.ScheduleC
 // *engine.CommandError.
 func (c *Client) SetPaused(ctx context.Context, addr string, id store.ShardID, on bool) (duplicate bool, err error) {
 	rec, err := c.ask(ctx, addr+pathPause, pauseCommand{targetOf(id), on},
-		func(r receipt) bool { return r.Shard == id.String() },
+		ofShard(id),
 		engine.CommandError{Command: engine.PauseName(on), Shard: id.String()})
 	return rec.Duplicate, err
 }
@@ -108,7 +108,7 @@ func (c *Client) SetPaused(ctx context.Context, addr string, id store.ShardID, o
 // Glance has the process at addr look at a shard's header now: the shard was handed over to it.
 // The error is an *engine.CommandError.
 func (c *Client) Glance(ctx context.Context, addr string, id store.ShardID) error {
-	_, err := c.ask(ctx, addr+pathGlance, targetOf(id), func(r receipt) bool { return r.Shard == id.String() },
+	_, err := c.ask(ctx, addr+pathGlance, targetOf(id), ofShard(id),
 		engine.CommandError{Command: "glance", Shard: id.String()})
 	return err
 }
@@ -116,7 +116,7 @@ func (c *Client) Glance(ctx context.Context, addr string, id store.ShardID) erro
 // Want tells the process at addr, who owns a shard, that the process at mine should. The error is an
 // *engine.CommandError.
 func (c *Client) Want(ctx context.Context, addr string, id store.ShardID, mine string) error {
-	_, err := c.ask(ctx, addr+pathWant, want{targetOf(id), mine}, func(r receipt) bool { return r.Shard == id.String() },
+	_, err := c.ask(ctx, addr+pathWant, want{targetOf(id), mine}, ofShard(id),
 		engine.CommandError{Command: "want", Shard: id.String()})
 	return err
 }
@@ -147,6 +147,11 @@ func outcome(certain bool) store.Outcome {
 
 // names is the check of a receipt for a job.
 func names(id job.ID) func(receipt) bool { return func(r receipt) bool { return r.ID == id } }
+
+// ofShard is the check of a receipt for a shard.
+func ofShard(id store.ShardID) func(receipt) bool {
+	return func(r receipt) bool { return r.Shard == id.String() }
+}
 
 // post makes one request, for a job if id is one. meant reports whether a receipt is
 // that of the request. With an error it tells whether it is certain that nothing was

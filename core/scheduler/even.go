@@ -87,16 +87,22 @@ func (b *balance) lacks(v view) (out []store.ShardID) {
 }
 
 func (s *Scheduler) view() view {
-	v := view{now: s.clock.Now(), shares: map[store.ShardID]string{}, holders: s.engine.Holders(), own: s.name}
+	v := view{now: s.clock.Now(), shards: shardsOf(s.queues), shares: map[store.ShardID]string{}, holders: s.engine.Holders(), own: s.name}
 	shares := s.group.Shares()
-	for _, q := range s.queues {
-		for n := range q.Shards {
-			id := store.ShardID{Queue: q.Name, Shard: n}
-			v.shards = append(v.shards, id)
-			v.shares[id] = shares[id.String()]
-		}
+	for _, id := range v.shards {
+		v.shares[id] = shares[id.String()]
 	}
 	return v
+}
+
+// shardsOf are all shards of queues.
+func shardsOf(queues []engine.Queue) (out []store.ShardID) {
+	for _, q := range queues {
+		for n := range q.Shards {
+			out = append(out, store.ShardID{Queue: q.Name, Shard: n})
+		}
+	}
+	return out
 }
 
 // restTTLs is for how many ttls nothing is given away after runs have kept a shard here.

@@ -23,13 +23,21 @@ import (
 
 // cell is some schedulers in a bubble, with the jobs that they ran.
 type cell struct {
-	store *sim.Store
-	ttl   time.Duration
-	n     int // of shards
+	store    *sim.Store
+	ttl      time.Duration
+	n        int // of shards
+	expected []string
 
-	mu    sync.Mutex
-	ran   map[string]int
-	lives int
+	lives map[string]int          // of a name
+	beats map[string]*sim.Session // of its last life
+
+	mu  sync.Mutex
+	ran map[string]int
+}
+
+func newCell(n int, expected ...string) *cell {
+	return &cell{store: sim.New(), ttl: 6 * time.Second, n: n, expected: expected,
+		lives: map[string]int{}, beats: map[string]*sim.Session{}, ran: map[string]int{}}
 }
 
 const runTime = 200 * time.Millisecond
@@ -37,9 +45,10 @@ const runTime = 200 * time.Millisecond
 // begin runs a scheduler of that name in the cell.
 func (c *cell) begin(t *testing.T, name string) (s *scheduler.Scheduler, stop func()) {
 	t.Helper()
-	c.lives++
-	life, quiet := fmt.Sprintf("%s.%d", name, c.lives), slog.New(slog.NewTextHandler(io.Discard, nil))
-	group, err := member.New(member.Options{Store: c.store.Connect(life+" beats", 1), Cell: "c", Name: name, TTL: c.ttl, Clock: clock.Go(), Logger: quiet})
+	c.lives[name]++
+	life, quiet := fmt.Sprintf("%s.%d", name, c.lives[name]), slog.New(slog.NewTextHandler(io.Discard, nil))
+	c.beats[name] = c.store.Connect(life+" beats", 1)
+	group, err := member.New(member.Options{Store: c.beats[name], Cell: "c", Name: name, Expected: c.expected, TTL: c.ttl, Clock: clock.Go(), Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +110,7 @@ func (c *cell) even(t *testing.T, when string, processes int) {
 func TestSharesMoveToWhoJoins(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := &cell{store: sim.New(), ttl: 6 * time.Second, n: 8, ran: map[string]int{}}
+		c := newCell(8)
 		a, stopA := c.begin(t, "a")
 		time.Sleep(c.ttl)
 		c.even(t, "alone", 1)
@@ -159,7 +168,7 @@ func TestSharesMoveToWhoJoins(t *testing.T) {
 func TestNothingMovesTooSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := &cell{store: sim.New(), ttl: 6 * time.Second, n: 4, ran: map[string]int{}}
+		c := newCell(4)
 		_, stopA := c.begin(t, "a")
 		time.Sleep(c.ttl)
 		for range 5 {

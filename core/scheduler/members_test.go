@@ -2,14 +2,10 @@ package scheduler_test
 
 import (
 	"context"
-	"io"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"fencepost/core/clock"
-	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/member"
 	"fencepost/core/scheduler"
@@ -26,57 +22,33 @@ import (
 func TestMembersShareTheShards(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const ttl = 6 * time.Second
-		s := sim.New()
-		quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 		names := []string{"a", "b", "c"}
-		beats := map[string]*sim.Session{}
-		begin := func(name string) (stop func()) {
-			beats[name] = s.Connect(name+" beats", 1)
-			group, err := member.New(member.Options{Store: beats[name], Cell: "q", Name: name, Expected: names, TTL: ttl, Clock: clock.Go(), Logger: quiet})
-			if err != nil {
-				t.Fatal(err)
-			}
-			sch, err := scheduler.New(scheduler.Options{Shards: s.Connect(name, 1), Members: group, Engine: engine.Options{
-				Name: name + ".1", Queues: []engine.Queue{{Name: "q", Shards: 16}},
-				Ownership: engine.Ownership{TTL: ttl}, World: engine.World{Clock: clock.Go()}, Reports: engine.Reports{Logger: quiet},
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan struct{})
-			go func() {
-				if err := sch.Run(ctx); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
-				close(done)
-			}()
-			return func() { cancel(); <-done }
-		}
+		q := newCell(16, names...)
 		var keys []string
-		for i := range 16 {
+		for i := range q.n {
 			keys = append(keys, store.ShardID{Queue: "q", Shard: i}.String())
 		}
 		owned := func(when string, want map[string]string) {
 			t.Helper()
 			for i, key := range keys {
-				if h, _ := s.ShardRows(store.ShardID{Queue: "q", Shard: i}); h.Owner != want[key]+".1" {
+				if h, _ := q.store.ShardRows(store.ShardID{Queue: "q", Shard: i}); h.Owner != want[key]+".1" {
 					t.Errorf("%s: shard %d is %s's, want %s's", when, i, h.Owner, want[key])
 				}
 			}
 		}
 		shares, later := member.Share(keys, names), member.Share(keys, []string{"a", "b"})
-		stopA, stopB, stopC := begin("a"), begin("b"), begin("c")
-		time.Sleep(ttl)
+		_, stopA := q.begin(t, "a")
+		_, stopB := q.begin(t, "b")
+		_, stopC := q.begin(t, "c")
+		time.Sleep(q.ttl)
 		owned("at first", shares)
-		beats["b"].Cut(true)
-		time.Sleep(4 * ttl)
+		q.beats["b"].Cut(true)
+		time.Sleep(4 * q.ttl)
 		owned("b is silent", shares)
-		beats["b"].Cut(false)
-		time.Sleep(ttl)
+		q.beats["b"].Cut(false)
+		time.Sleep(q.ttl)
 		stopC()
-		time.Sleep(ttl)
+		time.Sleep(q.ttl)
 		for key, name := range shares {
 			if name == "c" {
 				shares[key] = later[key] // nothing else moves

@@ -117,10 +117,8 @@ func New(o Options) (*Scheduler, error) {
 	}
 	if o.Members != nil {
 		var shards []string
-		for _, q := range o.Engine.Queues {
-			for n := range q.Shards {
-				shards = append(shards, store.ShardID{Queue: q.Name, Shard: n}.String())
-			}
+		for _, id := range shardsOf(o.Engine.Queues) {
+			shards = append(shards, id.String())
 		}
 		o.Members.Divide(shards)
 		o.Engine.Rank = func(s store.ShardID) int { return o.Members.Rank(s.String()) }

@@ -128,10 +128,7 @@ var conditions = map[string]func(*Config){
 		c.quiet(sim.Faults{})
 		c.faults.Latency = c.ttl / 20
 		c.jobs, c.duration = 150, 30*c.ttl
-		const moves = 60
-		for n := range moves {
-			c.events = append(c.events, event{at: time.Duration(n+1) * c.duration / (moves + 1), length: 2 * c.ttl, node: n % c.nodes, kind: "move"})
-		}
+		c.strikes("move", 60)
 	},
 	// An outage is longer than the dedupe window, after many jobs have ended: there are many
 	// pages to sweep afterwards.
@@ -197,9 +194,14 @@ func struck(kind string) func(*Config) {
 		c.drift, c.rates = 0.01, nil
 		c.faults = sim.Faults{Latency: time.Millisecond, LoseReply: 0.3}
 		c.events = nil
-		for n := range 9 {
-			c.events = append(c.events, event{at: time.Duration(n+1) * c.duration / 10, length: 2 * c.ttl, node: n % c.nodes, kind: kind})
-		}
+		c.strikes(kind, 9)
+	}
+}
+
+// strikes has so many processes struck, in turn and evenly over the run.
+func (c *Config) strikes(kind string, times int) {
+	for n := range times {
+		c.events = append(c.events, event{at: time.Duration(n+1) * c.duration / time.Duration(times+1), length: 2 * c.ttl, node: n % c.nodes, kind: kind})
 	}
 }
 
