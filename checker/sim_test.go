@@ -46,6 +46,7 @@ type simConfig struct {
 	noise                   float64       // share of requests that something happens to
 	pause, crash            float64       // share of cycles with a pause; crashes a worker
 	apart                   time.Duration // between the wall clocks of two workers
+	pauseMax                time.Duration // of the loop of a shard's owner; 0: 2 ttl
 	bug                     bug
 	noted                   bool // plain statements are noted
 	pauses                  bool // shards are paused now and then
@@ -219,6 +220,9 @@ func (w *world) between(lo, hi time.Duration) time.Duration {
 
 func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
 
+// recoveryBound is what the runs allow a takeover beyond the lease.
+const recoveryBound = time.Second
+
 // harness is the run itself: phases, workers, one fault, seals, ledger.
 func (w *world) harness(t *task) {
 	note := func(e history.Event) {
@@ -232,7 +236,7 @@ func (w *world) harness(t *task) {
 	}
 	note(history.Event{Op: history.NoteExpect, Details: &history.Details{Expect: &history.Expect{
 		MinCycles: map[string]int{"before": 1, "recover": 1}, Faults: []string{"f1"}, Workers: w.cfg.workers, Progress: progress,
-		Success: []history.Success{{Phase: "recover", Want: history.Some}}, RecoveryBoundMS: 1000,
+		Success: []history.Success{{Phase: "recover", Want: history.Some}}, RecoveryBoundMS: recoveryBound.Milliseconds(),
 		DrainBoundMS: int64(w.cfg.shards) * 60_000, RowsEnd: w.cfg.shards > 0,
 	}}})
 	if w.cfg.witnessed {

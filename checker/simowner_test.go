@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -101,7 +102,7 @@ func (o *simOwner) own(t *task, head history.Version, first int64) {
 	o.rescue()
 	for w.now < o.deadline || w.cfg.bug == bugRevive || w.cfg.bug == bugZombie {
 		if w.chance(w.cfg.pause / 20) {
-			o.paused = w.now + int64(w.between(w.cfg.ttl/2, 2*w.cfg.ttl))
+			o.paused = w.now + int64(w.between(w.cfg.ttl/2, cmp.Or(w.cfg.pauseMax, 2*w.cfg.ttl)))
 			o.sleep(t, 1)
 			continue
 		}
