@@ -73,9 +73,9 @@ func (r *Replay) run() {
 
 func (r *Replay) batch(w *Write) {
 	changes := w.Main().Invoke.Changes()
-	var seen map[string]bool
+	var seen map[string]string // what is done to each job first
 	if len(changes) > 1 {
-		seen = make(map[string]bool, len(changes))
+		seen = make(map[string]string, len(changes))
 	}
 	fired := r.firedBy(changes)
 	r.follows(changes)
@@ -90,10 +90,13 @@ func (r *Replay) batch(w *Write) {
 			continue
 		}
 		j := r.a.Jobs.of(r.l.Name, c.Job)
-		if seen[c.Job] {
+		switch before := seen[c.Job]; {
+		case before == history.DoEnqueue && c.Do == history.DoClaim:
+			seen[c.Job] = c.Do // it may be claimed by the batch that enqueues it
+		case before != "":
 			r.bad("P2", j, w, "%s it, and changes it twice", Verb(c.Do))
-		} else if seen != nil {
-			seen[c.Job] = true
+		case seen != nil:
+			seen[c.Job] = c.Do
 		}
 		r.change(j, w, c)
 	}

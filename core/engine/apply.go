@@ -22,7 +22,10 @@ func (m *machine) settled(p *plan) {
 		m.out = append(m.out, effect{kind: effDone, i: i, run: i.runOf()})
 		switch i.kind {
 		case doEnqueue:
-			if i.condemned == "" {
+			switch {
+			case i.claim != nil:
+				m.keep(i.e)
+			case i.condemned == "":
 				m.insert(p, i, i.e.timing)
 			}
 			m.acknowledge(i, false)
@@ -129,7 +132,7 @@ func (m *machine) rejected(p *plan, exists []store.Key) bool {
 	}
 	var left, duplicates []*intent
 	hit := false
-	for _, i := range p.intents {
+	for _, i := range p.parted() {
 		if i.kind == doEnqueue && dup[i.job()] {
 			duplicates = append(duplicates, i)
 			hit = true
@@ -149,6 +152,20 @@ func (m *machine) rejected(p *plan, exists []store.Key) bool {
 	}
 	m.undo(p, left)
 	return true
+}
+
+// parted are the intents of a plan that did not happen, without the claims of what it was to
+// enqueue: they are decided again.
+func (p *plan) parted() []*intent {
+	out := make([]*intent, 0, len(p.intents))
+	for _, i := range p.intents {
+		if i.enqueue != nil {
+			continue
+		}
+		i.claim = nil
+		out = append(out, i)
+	}
+	return out
 }
 
 // undo puts intents of a plan that did not happen back to where they came from.
@@ -198,7 +215,7 @@ func (m *machine) refused(p *plan, why error) {
 	m.freeSlots(p)
 	m.probe = true
 	if !p.alone || len(p.intents) == 0 {
-		m.singles = append(p.intents, m.singles...)
+		m.singles = append(p.parted(), m.singles...)
 		return
 	}
 	i := p.intents[0]

@@ -81,7 +81,7 @@ func TestCancelPending(t *testing.T) {
 		t.Error("it can be claimed while its cancellation is on its way")
 	}
 	if !r.m.rejected(p, nil) { // as if another enqueue of the batch had been a duplicate
-		r.m.undo(p, p.intents)
+		r.m.undo(p, p.parted())
 	}
 	if r.m.waiting.due(r.now) != 0 || len(r.m.waiting.dated.list) != 1 {
 		t.Error("it does not wait any more though its cancellation did not happen")

@@ -60,7 +60,10 @@
 // the same batch that moves its pending or running row, so a job is always in exactly
 // one place. An enqueue is acknowledged when its tick is settled as applied, or its own
 // row came back in a rejection: that alone makes it a duplicate, not the rejection. A
-// run starts when the tick that claims it is settled. After a takeover every running
+// run starts when the tick that claims it is settled. That may be the one that inserts the job: if it is
+// due, there is a slot, and no other job waits for one, it never has a pending row, which saves a
+// tick and three changes of rows. So its handler may be called before Enqueue returns. While an
+// owner still reads the running rows of earlier ones, none is: a page could bring that job. After a takeover every running
 // row with a run id below fence<<32 is rescued, even if its owner seems alive: run again, or,
 // with the policy at_most_once, ended as abandoned. Attempts are read from the rows
 // and count claims.
@@ -146,7 +149,8 @@
 // than a batch can take. Each shard has its own rate, so a shard that is blocked refuses only its own
 // callers. Below its capacity a shard hardly refuses anybody: a queue of a second's work is long.
 //
-// What is taken is served first: ends and claims may have four fifths of a batch, so under
+// What is taken is served first: ends and claims may have four fifths of a batch; or while no job
+// waits for a claim, ends three fifths, and enqueues, which are claimed at once, the rest. So under
 // a flood a shard takes no more jobs than it runs. If it falls behind all the same, as handlers use
 // the slots up, enqueues are refused while the job that is to be claimed next has been due
 // for longer than MaxOverdue; those of a higher priority are taken, as they would not wait.

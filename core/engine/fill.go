@@ -12,32 +12,37 @@ const (
 
 // fill plans all kinds of work. Ends and claims may have two fifths of the batch each, and the
 // rest a fifth, before any has more: so under a flood no more jobs are taken than are run, and what
-// was taken is served first. The kinds take turns going first, so that what is too large to go
-// with others has its time.
+// was taken is served first. While no job waits for a claim, ends have three fifths and the rest two:
+// an end makes three changes, and an enqueue that is claimed at once two, so as many jobs come as end. The
+// kinds take turns going first, so that what is too large to go with others has its time.
 func (m *machine) fill(p *plan, in tickInput) {
 	m.takePause(p, in.now)
 	ends, commands, rest := newShare(&m.queue.ends), newShare(&m.queue.commands), newShare(&m.queue.rest)
+	spare := 0 // of the fifths that claims have
+	if m.waiting.due(in.now) == 0 {
+		spare = 1
+	}
 	part := func(fifths int) int { return max(m.cfg.maxOps*fifths/5, opsOf+2) }
 	m.takePlaces(p, in.now, part(1))
 	for n := range turns {
 		switch (m.turn + n) % turns {
 		case endsFirst:
-			m.takeShare(p, &ends, in.now, len(p.batch.Ops)+part(2))
+			m.takeShare(p, &ends, in, len(p.batch.Ops)+part(2+spare))
 		case restFirst:
 			if in.fires {
 				m.takeFires(p, in.now)
 			}
-			most := len(p.batch.Ops) + part(1)
-			m.takeShare(p, &commands, in.now, most)
-			m.takeShare(p, &rest, in.now, most)
+			most := len(p.batch.Ops) + part(1+spare)
+			m.takeShare(p, &commands, in, most)
+			m.takeShare(p, &rest, in, most)
 		case claimsFirst:
 			m.takeClaims(p, in, len(p.batch.Ops)+part(2))
 		}
 	}
-	m.takeShare(p, &ends, in.now, m.cfg.maxOps)
+	m.takeShare(p, &ends, in, m.cfg.maxOps)
 	m.takeClaims(p, in, m.cfg.maxOps)
-	m.takeShare(p, &commands, in.now, m.cfg.maxOps)
-	m.takeShare(p, &rest, in.now, m.cfg.maxOps)
+	m.takeShare(p, &commands, in, m.cfg.maxOps)
+	m.takeShare(p, &rest, in, m.cfg.maxOps)
 	left := rest.next()
 	p.crowded = left != nil && left.kind == doEnqueue
 	for _, s := range []*share{&ends, &commands, &rest} {
@@ -88,9 +93,9 @@ func (s *share) pass() {
 
 // takeShare plans what waits until the batch has so many operations. What waits behind
 // a change that does not fit waits on, or a large one would never have its turn.
-func (m *machine) takeShare(p *plan, s *share, now moment, most int) {
+func (m *machine) takeShare(p *plan, s *share, in tickInput, most int) {
 	for i := s.next(); i != nil; i = s.next() {
-		t := m.turnOf(p, i, now)
+		t := m.turnOf(p, i, in.now)
 		if t == rides && !m.fits(p, i, most) {
 			return
 		}
@@ -99,7 +104,8 @@ func (m *machine) takeShare(p *plan, s *share, now moment, most int) {
 		case t == waits:
 			s.line.stalled = append(s.line.stalled, i)
 		case t == rides && i.wait.rides():
-			m.add(p, i, now)
+			m.claimAtOnce(p, i, in)
+			m.add(p, i, in.now)
 		case t == rides:
 			m.gone(i)
 		}
@@ -160,6 +166,29 @@ func (m *machine) takeClaims(p *plan, in tickInput, most int) {
 		p.alone = i.e.suspect
 		m.add(p, i, in.now)
 	}
+}
+
+// claimAtOnce has the job of an enqueue claimed by the same batch, if it is due, there is a slot, and
+// no other job waits for one. So it has no pending row, and starts a tick earlier. While running rows of
+// earlier owners are read none is: a page could bring this one.
+func (m *machine) claimAtOnce(p *plan, i *intent, in tickInput) {
+	if i.kind != doEnqueue || i.condemned != "" || !i.e.within(in.now, 0) || i.e.job.Kind == "" {
+		return
+	}
+	if !m.window.rescued || p.batch.To.Pause.On || m.waiting.due(in.now) > 0 || m.room(in.free, p.slots) <= 0 {
+		return
+	}
+	i.claim = &intent{kind: doClaim, e: i.e, enqueue: i}
+}
+
+// comers is how many of the enqueues that wait could be claimed at once.
+func (m *machine) comers(now moment) (n int) {
+	for _, i := range m.queue.rest.next[:min(len(m.queue.rest.next), m.cfg.maxOps/opsOf)] {
+		if i.kind == doEnqueue && i.e.within(now, 0) {
+			n++
+		}
+	}
+	return n
 }
 
 // fits reports whether a batch of at most so many operations has room for one more

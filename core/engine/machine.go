@@ -172,6 +172,8 @@ type intent struct {
 	run     job.RunID
 	// waited: it took its entry from those that wait for a claim.
 	waited bool
+	// claim is that of an enqueue whose job is claimed by the same batch, and of that its enqueue.
+	claim, enqueue *intent
 
 	// doPause: whether the shard is to be paused.
 	pause bool

@@ -259,7 +259,6 @@ func TestAChangeThatIsRefusedInEveryForm(t *testing.T) {
 	r.m.ranBefore(nil, false, r.now)
 	r.enqueue(1, 0)
 	r.tick(1)
-	r.tick(1)
 	id := r.job(1).ID
 	run := r.m.jobs[id].run
 	r.m.finished(id, run, errors.New("x"), r.now, 0)

@@ -176,14 +176,21 @@ func (m *machine) claimable(now moment, free, planned int) int {
 	if m.head.Pause.On {
 		return 0
 	}
-	return min(m.waiting.due(now), free-planned, m.cfg.maxRunning-m.running-planned, job.MaxSeq-int(m.seq))
+	return min(m.waiting.due(now), m.room(free, planned))
+}
+
+// room is how many runs may begin, beside so many that a plan has.
+func (m *machine) room(free, planned int) int {
+	return min(free-planned, m.cfg.maxRunning-m.running-planned, job.MaxSeq-int(m.seq))
 }
 
 // wanted is how many slots a plan could use now.
 func (m *machine) wanted(now moment) int {
 	switch {
+	case len(m.singles) == 0 && !m.head.Pause.On:
+		return max(0, min(m.waiting.due(now)+m.comers(now), m.room(m.cfg.maxRunning, 0)))
 	case len(m.singles) == 0:
-		return max(0, m.claimable(now, m.cfg.maxRunning, 0))
+		return 0
 	case m.singles[0].needsSlot():
 		return 1
 	}
@@ -216,6 +223,9 @@ func (m *machine) add(p *plan, i *intent, now moment) {
 		ops = []store.Op{remove(i.ended.Key), remove(jobKey(job.ID(i.ended.ID)))}
 	}
 	p.put(append(ops, m.recurrenceOps(p, i, now)...))
+	if i.claim != nil {
+		m.add(p, i.claim, now)
+	}
 }
 
 func jobKey(id job.ID) store.Key { return store.Key{Kind: store.KindJob, ID: string(id)} }
@@ -268,6 +278,9 @@ func (m *machine) enqueueOps(i *intent, now moment) []store.Op {
 		ops[0].Kind = store.PutNew
 		return ops
 	}
+	if i.claim != nil {
+		return nil // which writes its rows
+	}
 	ops := m.pendingRows(i, i.e.timing, tries{}, "")
 	ops[0].Kind = store.PutNew
 	return ops
@@ -286,7 +299,12 @@ func (m *machine) claimOps(p *plan, i *intent, now moment) []store.Op {
 	m.seq++
 	p.slots++
 	i.attempt, i.run, i.first = e.attempt+1, job.NewRunID(m.head.Fence, m.seq), e.run == 0
-	return append(m.runningRows(i, m.seq, tries{i.attempt, e.spared, i.run}), remove(e.key))
+	ops := m.runningRows(i, m.seq, tries{i.attempt, e.spared, i.run})
+	if i.enqueue != nil {
+		ops[1].Kind = store.PutNew
+		return []store.Op{ops[1], ops[0]}
+	}
+	return append(ops, remove(e.key))
 }
 
 func (m *machine) finishOps(i *intent, now moment) []store.Op {

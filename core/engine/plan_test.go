@@ -310,7 +310,7 @@ func TestACallerOfABatchCannotGo(t *testing.T) {
 	if w.goes() {
 		t.Error("it went, and a batch has its job")
 	}
-	r.m.undo(p, p.intents)
+	r.m.undo(p, p.parted())
 	if !w.goes() {
 		t.Error("it cannot go, and nothing was done")
 	}

@@ -18,7 +18,6 @@ func TestARetryThatTheStoreRefuses(t *testing.T) {
 	r.m.ranBefore(nil, false, r.now)
 	r.enqueue(1, 0)
 	r.tick(1)
-	r.tick(1)
 	id := r.job(1).ID
 	r.m.finished(id, r.m.jobs[id].run, errors.New("x"), r.now, 0)
 	for n := range 40 {

@@ -337,7 +337,7 @@ func TestHasten(t *testing.T) {
 				r.m.found(j.ID, r.wantAnswers(""), &lookup{state: state, row: row}, false)
 				p = r.next(0)
 			}
-			r.m.undo(p, p.intents)
+			r.m.undo(p, p.parted())
 			if r.m.waiting.due(r.now) != 0 {
 				t.Error("it is due though it was not brought forward")
 			}

@@ -348,7 +348,7 @@ func TestPauseThatDoesNotHappen(t *testing.T) {
 	r.m.push(&intent{kind: doPause, pause: true, wait: w})
 	r.m.push(&intent{kind: doPause, pause: false, wait: newWaiter()})
 	p := r.next(0)
-	r.m.undo(p, p.intents)
+	r.m.undo(p, p.parted())
 	if p = r.tick(0); len(p.intents) != 1 || !r.m.head.Pause.On {
 		t.Errorf("%+v", p.batch.To)
 	}

@@ -36,16 +36,16 @@ func Example() {
 		ctx, s := context.Background(), h.Scheduler()
 		for range 2 {
 			receipt, err := SendInvoice.Enqueue(ctx, s, Invoice{"acme", 1999}, scheduler.Key("invoice-17"))
-			fmt.Println("a duplicate:", receipt.Duplicate, err)
 			h.Advance(time.Second)
+			fmt.Println("a duplicate:", receipt.Duplicate, err)
 		}
 		_, err := SendInvoice.Enqueue(ctx, s, Invoice{"globex", 500}, scheduler.Delay(8*time.Hour), scheduler.MaxDuration(5*time.Minute))
 		fmt.Println(err)
 		h.Advance(8 * time.Hour)
 	})
 	// Output:
-	// a duplicate: false <nil>
 	// 00:00, attempt 1: acme owes 1999 cents
+	// a duplicate: false <nil>
 	// a duplicate: true <nil>
 	// <nil>
 	// 08:00, attempt 1: globex owes 500 cents
@@ -187,16 +187,16 @@ func Example_sequence() {
 		ctx, s := context.Background(), h.Scheduler()
 		order := Order{Number: 7}
 		_, err := Charge.Enqueue(ctx, s, order, scheduler.Then(Pack, order), scheduler.Then(Ship, order, scheduler.MaxAttempts(10)))
-		fmt.Println(err)
 		h.Advance(time.Hour)
+		fmt.Println(err)
 		fmt.Println(h.Job(dead).State, h.Job(dead).Note)
 		empty = false
 		_ = s.Redrive(ctx, schedulertest.DefaultQueue, dead)
 		h.Advance(time.Hour)
 	})
 	// Output:
-	// <nil>
 	// charge 7
+	// <nil>
 	// dlq not to be tried again: nothing in stock
 	// pack 7
 	// ship 7
@@ -218,8 +218,8 @@ func Example_fencedEffect() {
 			return nil
 		})
 		receipt, err := SendInvoice.Enqueue(context.Background(), h.Scheduler(), Invoice{"acme", 1999})
-		fmt.Println(err)
 		h.Advance(5 * time.Minute)
+		fmt.Println(err)
 		fmt.Println(h.Job(receipt.ID).State)
 		entries, _ := h.Sink.Ledger(context.Background(), "job/"+schedulertest.DefaultQueue+"/"+string(receipt.ID))
 		for _, e := range entries {
@@ -227,9 +227,9 @@ func Example_fencedEffect() {
 		}
 	})
 	// Output:
-	// <nil>
 	// attempt 1
 	// attempt 2
+	// <nil>
 	// completed
 	// accept charge 1999
 	// raise  0

@@ -328,7 +328,7 @@ func (t *truth) sequences(s *shardTruth, c sim.ShardChange, after func() map[sto
 		v("sequence", "%s: a job follows %s, which has not ended", c.To.Stamp, id)
 	}
 	for _, op := range c.Ops {
-		if op.Kind == store.Put && op.Row.Kind == store.KindPending {
+		if op.Kind == store.Put && (op.Row.Kind == store.KindPending || op.Row.Kind == store.KindRunning) {
 			t.bodies[op.Row.ID] = op.Row.Body
 		}
 	}

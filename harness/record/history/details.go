@@ -7,7 +7,7 @@ package history
 type Details struct {
 	// Shard operations. The key of a shard is the name of it as an issuer of tokens.
 
-	// what a batch, or an update, does: one entry a job
+	// what a batch, or an update, does: one entry a job, or two of one that it enqueues and claims
 	Changes []Change `json:"changes,omitempty"`
 	// how long a contender must see a shard's stamp stand still; of a lock call the ttl of the
 	// lease that it asks for
