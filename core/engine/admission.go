@@ -11,15 +11,17 @@ import (
 // next job has waited that is due. The owner's loop keeps it; callers ask it before they wait, so that
 // a refusal costs the loop nothing.
 //
-// The wait is the number of enqueues that wait over the rate at which they are acknowledged
-// (Little's law), and the age of the batch that is on its way. The rate is measured while more
-// enqueues wait than a batch can take; a batch that took all that waited shows only that
-// the rate is at least so high.
+// The wait is that for so many batches as those who wait need, and the age of the batch that is on its
+// way. It counts as longer by what batches vary, as a TCP sender counts its time-out, with the same
+// gains of 1/8 and 1/4 (RFC 6298): one that is slow is forgotten after a few. How long batches take, and how
+// many enqueues one takes, is measured while more wait than it has room for; one that took all that
+// waited shows only that it is at least so many, and at most so long.
 type admission struct {
 	mu sync.Mutex
-	// rate is in enqueues per second, 0 if it is not known; measured is when it was.
-	rate     float64
-	measured time.Duration
+	// each is how many enqueues a batch takes while more wait, 0 if it is not known; period how long
+	// batches take, in seconds, and deviation how far they are from that. measured is when they were.
+	each, period, deviation float64
+	measured                time.Duration
 	// sent is when the batch on its way was, with so many enqueues that ride in it;
 	// none: none is.
 	sent    time.Duration
@@ -36,12 +38,19 @@ type admission struct {
 // none is no instant.
 const none = time.Duration(-1)
 
-// endlessWait is what any longer wait counts as, in seconds: after a time in which nothing was
-// acknowledged the rate is next to nothing.
+// endlessWait is what any longer wait counts as, in seconds.
 const endlessWait = 3600.
 
-// rateMemory is for how long a measurement of the rate counts.
-const rateMemory = time.Second
+// deviations is by how many mean deviations of a batch's period a wait counts as longer: few are longer
+// than that. The square root is that of a sum of periods which do not depend on each other.
+const deviations = 2
+
+// leastEach is what a batch counts as taking at least: after a time in which nothing was acknowledged it
+// is next to nothing, and 0 is not known.
+const leastEach = 1e-5
+
+// memory is for how long a measurement counts while there are no batches.
+const memory = time.Second
 
 func newAdmission() admission { return admission{sent: none, settled: none, due: none} }
 
@@ -57,20 +66,30 @@ func (a *admission) settles(now time.Duration, applied bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	since := a.sent
-	if a.settled != none {
-		since = a.settled
+	if a.settled != none && a.crowded {
+		since = a.settled // a pause between crowded batches is theirs
 	}
-	rate := 0.
-	if applied {
-		rate = float64(a.riding) / max(now-since, time.Millisecond).Seconds()
-	}
-	if a.crowded || a.rate > 0 && rate > a.rate {
-		weight := 1.
-		if a.rate > 0 {
-			weight = 1 - math.Exp(-float64(now-a.measured)/float64(rateMemory))
+	weight, period := 1., max(now-since, time.Millisecond).Seconds()
+	if a.crowded || period < a.period {
+		if a.period > 0 {
+			idle := 1 - math.Exp(-float64(a.sent-a.measured)/float64(memory))
+			a.deviation += max(idle, 1./4) * (math.Abs(period-a.period) - a.deviation)
+			weight = max(idle, 1./8)
 		}
-		a.rate = max(a.rate+weight*(rate-a.rate), 1/endlessWait) // 0 is not known
+		a.period += weight * (period - a.period)
 		a.measured = now
+	}
+	took := 0.
+	if applied {
+		took = float64(a.riding)
+	}
+	switch {
+	case a.crowded && a.each == 0:
+		a.each = max(took, leastEach)
+	case a.crowded:
+		a.each = max(a.each+weight*(took-a.each), leastEach)
+	case a.each > 0:
+		a.each = max(a.each, took)
 	}
 	a.sent, a.riding, a.settled = none, 0, none
 	if a.crowded {
@@ -100,8 +119,10 @@ func (a *admission) expected(now time.Duration, priority int, others int64) (wai
 		overdue = now - a.due
 	}
 	wait = age
-	if behind := float64(others - a.riding); a.rate > 0 && behind > 0 {
-		wait += time.Duration(min(behind/a.rate, endlessWait) * float64(time.Second))
+	if behind := float64(others - a.riding); a.each > 0 && behind > 0 {
+		batches := behind / a.each
+		most := batches*a.period + deviations*math.Sqrt(batches)*a.deviation
+		wait += time.Duration(min(most, endlessWait) * float64(time.Second))
 	}
 	return wait, age, overdue
 }

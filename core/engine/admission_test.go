@@ -47,6 +47,24 @@ func TestExpectedWait(t *testing.T) {
 				batch(a, at-20*time.Second+n*200*time.Millisecond, 20, true)
 			}
 		}, 100, time.Second},
+		"batches that vary": { // by 50 ms of 150, and the last was a long one: 4 of them, and 2 x 2 deviations
+			func(a *admission) {
+				for n := range time.Duration(100) {
+					end := at - 20*time.Second + n*150*time.Millisecond
+					a.sends(end-100*time.Millisecond, 20, true)
+					a.settles(end+n%2*50*time.Millisecond, true)
+				}
+			}, 80, 827 * time.Millisecond},
+		"they varied, and nobody waits now": {func(a *admission) {
+			for n := range time.Duration(100) {
+				end := at - 200*time.Second + n*1500*time.Millisecond
+				a.sends(end-1000*time.Millisecond, 20, true)
+				a.settles(end+n%2*500*time.Millisecond, true)
+			}
+			for n := range time.Duration(20) {
+				batch(a, at-10*time.Second+n*500*time.Millisecond, 1, false)
+			}
+		}, 20, 100 * time.Millisecond},
 		"one that was refused": {func(a *admission) {
 			batch(a, at-time.Minute, 10, true)
 			last(a)
