@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/mistake"
 	"fencepost/core/schedule"
 	"fencepost/core/scheduler"
 	"fencepost/core/scheduler/schedulertest"
@@ -141,6 +143,50 @@ func TestEnqueueUntilKnown(t *testing.T) {
 		}
 		session.SetFaults(sim.Faults{})
 	}, func(o *scheduler.Options) { session = o.Shards.(*sim.Session) })
+}
+
+// TestEnqueueMany: jobs that are enqueued at once ride in few transactions, and each has its own answer.
+func TestEnqueueMany(t *testing.T) {
+	t.Parallel()
+	var ticks, ran atomic.Int64
+	schedulertest.Test(t, func(t *testing.T, h *schedulertest.Harness) {
+		schedulertest.Handle(h, SendInvoice, func(context.Context, *scheduler.Task, Invoice) error { ran.Add(1); return nil })
+		var jobs []job.Job
+		for n := range 300 {
+			jobs = append(jobs, job.Job{Kind: string(SendInvoice), Key: fmt.Sprint("invoice-", n%200), Payload: []byte("{}")})
+		}
+		jobs[17].Queue = "nowhere"
+		ticks.Store(0)
+		out, err := h.Scheduler().EnqueueMany(t.Context(), jobs)
+		if err != nil || len(out) != len(jobs) {
+			t.Fatalf("%d answers, %v", len(out), err)
+		}
+		if n := ticks.Load(); n > 30 {
+			t.Errorf("%d transactions", n)
+		}
+		duplicates := 0
+		for n, x := range out {
+			if (x.Err != nil) != (n == 17) {
+				t.Errorf("job %d: %v", n, x.Err)
+			}
+			if x.Duplicate {
+				duplicates++
+			}
+		}
+		h.Advance(time.Minute)
+		if ran.Load() != 200 || duplicates != 99 {
+			t.Errorf("%d runs, %d duplicates; want 200 and 99", ran.Load(), duplicates)
+		}
+		var invalid *job.InvalidError
+		if _, err := h.Scheduler().EnqueueMany(t.Context(), make([]job.Job, scheduler.MaxMany+1)); !errors.As(err, &invalid) {
+			t.Errorf("too many: %v", err)
+		}
+	}, func(o *scheduler.Options) {
+		o.Shards = mistake.Shards{Shards: o.Shards, OnCommit: func(c mistake.Copy) (store.CommitResult, error) {
+			ticks.Add(1)
+			return c.Send()
+		}}
+	})
 }
 
 // TestPutScheduleWaitsForAnOwner, and does not if nothing would help.

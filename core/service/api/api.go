@@ -159,10 +159,12 @@ func (s *server) routes() []route {
 	const v1 = "/api/v1"
 	return []route{
 		{method: "POST", path: "/jobs", id: "createJobShort", do: s.createJob},
+		{method: "POST", path: "/jobs/batch", id: "createJobsShort", do: s.createJobs},
 		{method: "GET", path: "/jobs/{id}", id: "getJobShort", do: s.in(s.getJob)},
 		{method: "POST", path: "/jobs/{id}/run", id: "runJobShort", do: s.in(s.runJob)},
 
 		{method: "POST", path: v1 + "/jobs", id: "createJob", do: s.createJob},
+		{method: "POST", path: v1 + "/jobs/batch", id: "createJobs", do: s.createJobs},
 		{method: "GET", path: v1 + "/jobs", id: "listJobs", do: s.in(s.listJobs, "state", "limit", "after")},
 		{method: "GET", path: v1 + "/jobs/{id}", id: "getJob", do: s.in(s.getJob)},
 		{method: "POST", path: v1 + "/jobs/{id}/run", id: "runJob", do: s.in(s.runJob)},

@@ -69,14 +69,18 @@ func (s *server) createJob(r *http.Request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	status := http.StatusCreated
+	return reply{status: out.status(), body: out, location: r.URL.Path + "/" + string(out.ID) + "?queue=" + url.QueryEscape(out.Queue)}, nil
+}
+
+// status is that of a job or a schedule that was created.
+func (out receipt) status() int {
 	switch {
 	case out.Inbox:
-		status = http.StatusAccepted
+		return http.StatusAccepted
 	case out.Duplicate:
-		status = http.StatusOK
+		return http.StatusOK
 	}
-	return reply{status: status, body: out, location: r.URL.Path + "/" + string(out.ID) + "?queue=" + url.QueryEscape(out.Queue)}, nil
+	return http.StatusCreated
 }
 
 func (s *server) submit(r *http.Request, j job.Job) (receipt, error) {

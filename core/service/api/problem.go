@@ -31,6 +31,8 @@ type problem struct {
 	// Shards are those of a queue that could not be reached.
 	Shards    []int  `json:"shards,omitempty"`
 	RequestID string `json:"request_id"`
+	// RetryAfter is the header of that name, of a job of a batch.
+	RetryAfter int `json:"retry_after_seconds,omitempty"`
 
 	retryAfter int   // seconds
 	cause      error // for the log

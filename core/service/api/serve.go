@@ -125,6 +125,11 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) *problem {
 	if s.o.Token == "" && s.foreign.Check(r) != nil {
 		return &problem{Status: http.StatusForbidden, Code: "cross-site", Detail: "the request comes from a page of another site: set a token (WORKER_API_TOKEN) for those"}
 	}
+	return s.within()
+}
+
+// within takes one request, or a job of a batch, out of the rate; a problem says that there is none left.
+func (s *server) within() *problem {
 	if s.limit != nil && !s.limit.AllowN(s.o.Now(), 1) {
 		return &problem{Status: http.StatusTooManyRequests, Code: "rate", Detail: fmt.Sprintf("this process answers %g requests per second: try again later", s.o.Rate), retryAfter: 1}
 	}
@@ -133,11 +138,17 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) *problem {
 
 // refuse answers with a problem.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, p problem) {
-	p.Type, p.Title, p.RequestID = "urn:fencepost:problem:"+p.Code, http.StatusText(p.Status), requestID(r)
+	p = s.complete(r, p)
 	if p.retryAfter > 0 {
 		w.Header().Set("Retry-After", fmt.Sprint(p.retryAfter))
 	}
 	answer(w, p.Status, "application/problem+json", p)
+}
+
+// complete is a problem with what follows from its code and its request.
+func (s *server) complete(r *http.Request, p problem) problem {
+	p.Type, p.Title, p.RequestID = "urn:fencepost:problem:"+p.Code, http.StatusText(p.Status), requestID(r)
+	return p
 }
 
 func answer(w http.ResponseWriter, status int, kind string, body any) {

@@ -28,6 +28,12 @@ var apiVariants = []System{
 		Red:   &Red{Scenario: "jobs-api", Contention: "medium", Properties: []string{"P5"}, Mechanism: "command-not-carried-out"},
 	},
 	{
+		Name: "jobs-api-batch-in-part", Chapter: inJobs,
+		About: "an enqueue of many jobs answers 201 for each, and enqueues the first half of them",
+		Seen:  "a bulk endpoint that answers when the first page of its insert is done",
+		Red:   &Red{Scenario: "jobs-api", Contention: "medium", Properties: []string{"P5"}, Mechanism: "acknowledged-and-lost"},
+	},
+	{
 		Name: "jobs-api-schedules-cached", Chapter: inJobs,
 		About: "the API changes, enables and removes a schedule that it has put before in its memory, and nowhere else",
 		Seen:  "a write-through cache whose second write goes no further",

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -101,6 +103,29 @@ func TestAPIClientEnqueues(t *testing.T) {
 			t.Errorf("another body with the key %q: %v", key, err)
 		}
 	}
+}
+
+// TestAPIClientBatches: jobs that come together have an answer each, whether they ride in one request or not.
+func TestAPIClientBatches(t *testing.T) {
+	t.Parallel()
+	c, _ := apiWorld(t)
+	if _, err := c.Submit(t.Context(), jobOf("good", "taken")); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for n := range 30 {
+		all.Go(func() {
+			j, want := jobOf("good", fmt.Sprint("many-", n)), store.OK
+			if n%5 == 0 {
+				j, want = jobOf("good", "taken"), store.Fail
+				j.Payload = []byte(`{"another":"body"}`)
+			}
+			if r, err := c.Submit(t.Context(), j); store.OutcomeOf(err) != want || want == store.OK && r != (engine.Receipt{ID: j.ID}) {
+				t.Errorf("%s: %+v, %v", j.Key, r, err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestAPIClientCommands: commands are carried out, and refused with the job's state.

@@ -31,6 +31,13 @@ type apiRequest struct {
 	job          job.ID // that it is about
 }
 
+func (r apiRequest) failed(outcome store.Outcome, cause error) error {
+	return &store.Error{Op: r.method + " " + r.path, Outcome: outcome, Cause: cause}
+}
+
+// errNoAnswer: a batch was answered, and not about this job.
+var errNoAnswer = errors.New("there is no answer about the job")
+
 // apiReceipt is the answer to a change.
 type apiReceipt struct {
 	ID        job.ID `json:"id"`
@@ -49,9 +56,7 @@ const maxAPIAnswer = 1 << 20
 // would hide the first one's outcome. The error is a *store.Error with the outcome that the answer
 // stands for: what was sent and got no answer, or none that can be read, is unknown.
 func (c *apiClient) ask(ctx context.Context, r apiRequest, out any) (status int, err error) {
-	failed := func(outcome store.Outcome, cause error) error {
-		return &store.Error{Op: r.method + " " + r.path, Outcome: outcome, Cause: cause}
-	}
+	failed := r.failed
 	var text []byte
 	if r.body != nil {
 		if text, err = json.Marshal(r.body); err != nil {
@@ -106,6 +111,8 @@ type apiProblem struct {
 	Detail string    `json:"detail"`
 	State  job.State `json:"state"`
 	Shards []int     `json:"shards"`
+	// RetryAfter is of a job of a batch, in seconds.
+	RetryAfter int `json:"retry_after_seconds"`
 
 	retryAfter time.Duration
 }

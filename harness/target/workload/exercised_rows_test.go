@@ -28,6 +28,7 @@ var exercised = map[string][]exercise{
 	"`scheduler.Scheduler`": {
 		{what: "Submit", by: "jobs-steady jobs-mixture jobs-queues", event: "enqueue", judged: "P5", mutant: "jobs-id-without-queue"},
 		{what: "Enqueue", why: "Submit, by an id that it makes, again while the outcome is unknown; runs make the id and ask again themselves, to record each call"},
+		{what: "EnqueueMany", why: "Enqueue of each, side by side; runs enqueue many jobs by one request of the API, POST /jobs/batch"},
 		{what: "Schedule", by: "jobs-recurring jobs-calendar", event: "schedule", judged: "P12", mutant: "jobs-removed-returns"},
 		{what: "PutSchedule", why: "Schedule with put, again while the outcome is unknown; runs ask again themselves, to record each call"},
 		{what: "Cancel", by: "jobs-commands jobs-sequences", event: "command cancel", judged: "P5", mutant: "jobs-cancel-told"},
@@ -124,6 +125,8 @@ var exercised = map[string][]exercise{
 		api("POST /api/v1/jobs/{id}/cancel", "command cancel", "P5", "jobs-api-answers-first"),
 		api("POST /api/v1/jobs/{id}/retry", "command redrive", "P5", "jobs-api-answers-first"),
 		api("POST /api/v1/dlq/{id}/redrive", "command redrive", "P5", "jobs-api-answers-first"),
+		api("POST /jobs/batch", "enqueue", "P5", "jobs-api-batch-in-part"),
+		api("POST /api/v1/jobs/batch", "enqueue", "P5", "jobs-api-batch-in-part"),
 		api("POST /api/v1/dlq/redrive", "command redrive-dead: answers", "P5", "jobs-api-redrive-in-part"),
 		api("PUT /api/v1/schedules/{key}", "schedule put", "P12", "jobs-api-schedules-cached"),
 		api("DELETE /api/v1/schedules/{key}", "schedule remove", "P12", "jobs-api-schedules-cached"),

@@ -21,6 +21,7 @@ func init() {
 	plant("jobs-api-answers-first", only(workload.Hooks{API: answersFirst("/cancel", "/retry", "/run", "/redrive")}))
 	plant("jobs-api-pause-first", only(workload.Hooks{API: answersFirst("/pause", "/resume")}))
 	plant("jobs-api-redrive-in-part", only(workload.Hooks{API: redriveInPart}))
+	plant("jobs-api-batch-in-part", only(workload.Hooks{API: batchInPart}))
 	plant("jobs-api-schedules-cached", only(workload.Hooks{API: schedulesCached}))
 }
 
@@ -59,6 +60,41 @@ func idOfPath(path string) string {
 func answerAPI(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(body) // the client is gone
+}
+
+// batchInPart enqueues the first half of a batch of jobs, and answers for all as if they were.
+func batchInPart(_ workload.Config, inner http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/jobs/batch") {
+			inner.ServeHTTP(w, r)
+			return
+		}
+		var asked struct {
+			Jobs []json.RawMessage `json:"jobs"`
+		}
+		var answer struct {
+			Jobs []json.RawMessage `json:"jobs"`
+		}
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = json.Unmarshal(body, &asked)
+		}
+		all := len(asked.Jobs)
+		if asked.Jobs = asked.Jobs[:(all+1)/2]; err == nil {
+			body, err = json.Marshal(asked)
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		said := httptest.NewRecorder()
+		inner.ServeHTTP(said, r)
+		if err != nil || said.Code != http.StatusOK || json.Unmarshal(said.Body.Bytes(), &answer) != nil {
+			answerAPI(w, struct{}{})
+			return
+		}
+		for len(answer.Jobs) < all {
+			answer.Jobs = append(answer.Jobs, json.RawMessage(`{"status": 201, "receipt": {"id": "later", "queue": "", "duplicate": false, "inbox": false}}`))
+		}
+		answerAPI(w, answer)
+	})
 }
 
 // redriveInPart looks for the dead jobs that are to be redriven, redrives the first half of them, and

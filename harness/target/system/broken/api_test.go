@@ -21,6 +21,10 @@ func behindAPI(asked chan<- string) http.Handler {
 			_, _ = io.WriteString(w, `{"items":[{"id":"0-a"},{"id":"0-b"}]}`)
 			return
 		}
+		if strings.HasSuffix(r.URL.Path, "/batch") {
+			_, _ = io.WriteString(w, `{"jobs":[{"status":201},{"status":201}]}`)
+			return
+		}
 		w.WriteHeader(http.StatusOK)
 	})
 }
@@ -50,6 +54,11 @@ func TestMistakesOfTheAPI(t *testing.T) {
 			{"POST /api/v1/dlq/0-a/redrive", []string{"POST /api/v1/dlq/0-a/redrive"}},
 			{"POST /api/v1/dlq/redrive", []string{"GET /api/v1/dlq", `POST /api/v1/dlq/redrive {"queue":"q","limit":1}`}},
 		},
+		"jobs-api-batch-in-part": {
+			{"POST /jobs/batch", []string{`POST /jobs/batch {"jobs":[{"kind":"a"},{"kind":"b"}]}`}},
+			{"POST /api/v1/jobs/batch", []string{`POST /api/v1/jobs/batch {"jobs":[{"kind":"a"},{"kind":"b"}]}`}},
+			{"POST /jobs", []string{"POST /jobs"}},
+		},
 		"jobs-api-schedules-cached": {
 			{"POST /api/v1/schedules/s/enable", []string{"POST /api/v1/schedules/s/enable"}},
 			{"PUT /api/v1/schedules/s", []string{"PUT /api/v1/schedules/s"}},
@@ -71,6 +80,9 @@ func TestMistakesOfTheAPI(t *testing.T) {
 				if strings.HasSuffix(words[1], "/dlq/redrive") {
 					body = `{"queue":"q","limit":8}`
 				}
+				if strings.HasSuffix(words[1], "/batch") {
+					body = `{"jobs":[{"kind":"a"},{"kind":"b"},{"kind":"c"}]}`
+				}
 				r := httptest.NewRequestWithContext(t.Context(), words[0], words[1], strings.NewReader(body))
 				if len(words) > 2 {
 					r.Header.Set("Idempotency-Key", words[2])
@@ -86,6 +98,12 @@ func TestMistakesOfTheAPI(t *testing.T) {
 				}
 				var all struct {
 					Redriven []string `json:"redriven"`
+					Jobs     []struct {
+						Status int `json:"status"`
+					} `json:"jobs"`
+				}
+				if strings.HasSuffix(words[1], "/batch") && (json.Unmarshal(w.Body.Bytes(), &all) != nil || len(all.Jobs) != 3 || all.Jobs[2].Status != 201) {
+					t.Errorf("%s: answered %s", s.request, w.Body)
 				}
 				if len(s.want) == 2 && (json.Unmarshal(w.Body.Bytes(), &all) != nil || len(all.Redriven) != 2) {
 					t.Errorf("%s: answered %s", s.request, w.Body)
