@@ -73,6 +73,7 @@ type (
 	EventRef      = property.EventRef
 	Counts        = property.Counts
 	JobCounts     = property.JobCounts
+	Overload      = property.Overload
 	OrderCounts   = property.OrderCounts
 	Spread        = property.Spread
 	Recovery      = property.Recovery

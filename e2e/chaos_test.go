@@ -109,7 +109,7 @@ func explained(t *testing.T, out string) []string {
 }
 
 // long are the scenarios that take more than 45 s: make evidence runs them.
-var long = []string{"kill-nodes", "latency-spike", "rolling-restart", "swarm"}
+var long = []string{"jobs-overload", "kill-nodes", "latency-spike", "rolling-restart", "swarm"}
 
 // onAnother: the scenario needs another cluster than the one that is kept up.
 func onAnother(t *testing.T, name string) bool {
@@ -182,7 +182,7 @@ func chosen(t *testing.T, all []system.System) []system.System {
 	var out, rest []system.System
 	for _, s := range all {
 		switch {
-		case onAnother(t, s.Red.Scenario): // TestTwoDatacenters
+		case onAnother(t, s.Red.Scenario), slices.Contains(long, s.Red.Scenario): // TestTwoDatacenters; make power
 		case slices.Contains(canaries, s.Name):
 			out = append(out, s)
 		case !strings.HasPrefix(s.Name, "broken/jobs-") && !strings.HasPrefix(s.Name, "broken/orders-"):

@@ -33,12 +33,14 @@ var written = []struct{ Path, About string }{
 
 // Report is report.json: the numbers of a run's page.
 type Report struct {
-	Version   int               `json:"version"` // of this format: 1
-	Info      rundir.Info       `json:"info"`
-	Verdict   checker.Verdict   `json:"verdict"`
-	Summary   string            `json:"summary,omitempty"`
-	Counts    checker.Counts    `json:"counts"`
-	Problems  []string          `json:"problems,omitempty"`
+	Version  int             `json:"version"` // of this format: 1
+	Info     rundir.Info     `json:"info"`
+	Verdict  checker.Verdict `json:"verdict"`
+	Summary  string          `json:"summary,omitempty"`
+	Counts   checker.Counts  `json:"counts"`
+	Problems []string        `json:"problems,omitempty"`
+	// Overload is what was done under overload; nil without one.
+	Overload  *checker.Overload `json:"overload,omitempty"`
 	Latencies measure.Latencies `json:"latencies"`
 	Faults    []ReportFault     `json:"faults"`
 	Takeovers []ReportTakeover  `json:"takeovers"`
@@ -87,7 +89,7 @@ func (r *run) report() Report {
 		out.Latencies = measure.Latencies{}
 	}
 	if r.Verdict != nil {
-		out.Summary = r.Verdict.Summary
+		out.Summary, out.Overload = r.Verdict.Summary, r.Verdict.Overload
 	}
 	for _, f := range a.Faults {
 		rf := ReportFault{

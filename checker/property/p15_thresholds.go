@@ -17,7 +17,7 @@ func init() {
 	register(Check{
 		ID:             "P15",
 		title:          "the run stayed within the scenario's thresholds",
-		by:             "latencies, recoveries and lateness of the record",
+		by:             "latencies, recoveries and lateness of the record, and what was done under overload",
 		Of:             "thresholds",
 		run:            checkThresholds,
 		completeRecord: true,
@@ -39,12 +39,16 @@ type Bound struct {
 	// MS also if it is beyond all measure (see Detail).
 	MS     float64 `json:"ms,omitempty"`
 	MostMS float64 `json:"most_ms,omitempty"`
-	Detail string  `json:"detail"` // in words with its numbers
+	// Part is what was measured of a part, LeastPart the least that is allowed.
+	Part      float64 `json:"part,omitempty"`
+	LeastPart float64 `json:"least_part,omitempty"`
+	Detail    string  `json:"detail"` // in words with its numbers
 }
 
 // reading is what a threshold's number comes to.
 type reading struct {
 	ms     float64 // +Inf: longer than anybody waited
+	part   float64 // instead, of what has a least part
 	why    string  // it cannot be measured; "" if it can
 	of     string  // of how many, for people
 	events []*history.Event
@@ -76,7 +80,7 @@ func checkThresholds(_ context.Context, a *Judgement, p *Property) {
 }
 
 func (a *Judgement) bound(t history.Threshold) (Bound, []*history.Event) {
-	b := Bound{Name: t.String(), Status: StatusInvalid, MostMS: float64(t.MaxMS)}
+	b := Bound{Name: t.String(), Status: StatusInvalid, MostMS: float64(t.MaxMS), LeastPart: t.Least}
 	var r reading
 	busy, note := a.Busy()
 	cold, begun := a.Cold()
@@ -105,6 +109,13 @@ func (a *Judgement) bound(t history.Threshold) (Bound, []*history.Event) {
 	case r.why != "":
 		b.Detail, b.MostMS = "could not be measured: "+r.why, float64(t.MaxMS)
 		return b, r.events
+	case t.Least > 0:
+		b.Status, b.Part = StatusFail, r.part
+		if r.part >= t.Least {
+			b.Status = StatusPass
+		}
+		b.Detail = fmt.Sprintf("%.2f, %s; at least %g are wanted", r.part, r.of, t.Least)
+		return b, r.events
 	case r.ms <= b.MostMS:
 		b.Status = StatusPass
 	default:
@@ -128,6 +139,8 @@ func (a *Judgement) read(t history.Threshold) reading {
 		return a.readRecovery(t)
 	case t.Lateness != "":
 		return a.readLateness(t.Lateness)
+	case t.Overload != "":
+		return a.readOverload(t)
 	}
 	return a.readLatency(t)
 }

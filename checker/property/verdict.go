@@ -129,6 +129,8 @@ type Result struct {
 	Thresholds []Bound `json:"thresholds,omitempty"`
 	// Progress is what was got done under the faults for which the scenario demands it.
 	Progress []Progress `json:"progress,omitempty"`
+	// Overload is what was done under overload; nil without one.
+	Overload *Overload `json:"overload,omitempty"`
 	// HostBusy says that the machine was too busy for times to say anything about the
 	// system; "": it was not, or nobody looked.
 	HostBusy string `json:"host_busy,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"fencepost/harness/env/cluster"
@@ -55,8 +56,10 @@ type Env struct {
 	Stay   func(ctx context.Context, key string) (Claim, error)
 
 	claims *claims
-	fault  string
-	hit    *Hit
+	// capacity is how many jobs a second ended under the last saturate; shared by all injections.
+	capacity *atomic.Uint64
+	fault    string
+	hit      *Hit
 }
 
 // Hit is the client at whose armed point a fault comes, and for how long it shall stay there.
@@ -67,7 +70,7 @@ type Hit struct {
 
 // Ready makes an Env that is filled in fit for use.
 func (e *Env) Ready() *Env {
-	e.claims = &claims{}
+	e.claims, e.capacity = &claims{}, new(atomic.Uint64)
 	return e
 }
 

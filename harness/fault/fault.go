@@ -34,6 +34,7 @@ type Spec struct {
 	RatePPM int64         `yaml:"rate_ppm,omitempty"`
 	Zone    string        `yaml:"zone,omitempty"`
 	Change  int64         `yaml:"change,omitempty"`
+	Times   float64       `yaml:"times,omitempty"`
 	// Isolation is a level's name in SQL, in lower case.
 	Isolation string `yaml:"isolation,omitempty"`
 	// Seed of what the fault draws itself; the plan sets it.
@@ -171,6 +172,8 @@ var Params = []Param{
 		func(s Spec) string { return text("zone %s", s.Zone) }},
 	{"change", "which of the zone's next changes; default 1",
 		func(s Spec) string { return text("change %d", s.Change) }},
+	{"times", "how many times as many jobs come as ended under the saturate before; above 1, at most 10",
+		func(s Spec) string { return text("%g times", s.Times) }},
 	{"isolation", "the isolation level of transactions that name none: repeatable read or serializable",
 		func(s Spec) string { return text("isolation %s", s.Isolation) }},
 	{"rate_ppm", "by how many millionths a lease clock runs too fast; it may be negative",
@@ -178,7 +181,7 @@ var Params = []Param{
 }
 
 // text says a value that is given.
-func text[T string | time.Duration | int64](format string, v T) string {
+func text[T string | time.Duration | int64 | float64](format string, v T) string {
 	var none T
 	if v == none {
 		return ""

@@ -28,6 +28,7 @@ const (
 	FamilySink    Family = "sink"
 	FamilyRows    Family = "rows"
 	FamilyProxy   Family = "proxy"
+	FamilyLoad    Family = "load"
 )
 
 // Kind is a kind of fault. Whatever else knows of it reads it here: the file with its code

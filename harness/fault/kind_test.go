@@ -86,6 +86,9 @@ func TestNewRefusesBadSpecs(t *testing.T) {
 		"rate_ppm 2000000 is not within":       {Fault: "clock", Targets: []string{"w1"}, RatePPM: 2_000_000},
 		"fault suspend has no offset":          {Fault: "suspend", Targets: []string{"w1"}, Offset: time.Second},
 		`the only one is sink`:                 {Fault: "kill-sink", Targets: []string{"w1"}},
+		"0 times is not above 1":               {Fault: "overload", Targets: []string{"w1"}},
+		"11 times is not above 1":              {Fault: "overload", Targets: []string{"w1"}, Times: 11},
+		"fault saturate has no times":          {Fault: "saturate", Targets: []string{"w1"}, Times: 3},
 		"fault kill-node has no mode":          {Fault: "kill-node", Targets: []string{"n1"}, Mode: "drop"},
 	} {
 		if _, err := New(s); err == nil || !strings.Contains(err.Error(), want) {

@@ -81,6 +81,8 @@ func testWorker(env string) int {
 	clk := workload.NewClock(clock.System())
 	ticks := workload.NewMetronome(clk, conn.Send)
 	_ = conn.Send(control.Message{Cmd: control.CmdReady})
+	loads := make(chan control.Load)
+	go enqueue(conn, loads)
 	for {
 		m, err := conn.Receive()
 		if err != nil {
@@ -94,7 +96,32 @@ func testWorker(env string) int {
 			_ = conn.Send(control.Message{Cmd: control.CmdClock, Reading: &control.Reading{At: history.Now(), Lease: clk.Now(), Awake: clk.Awake()}})
 		case control.CmdTick:
 			ticks.Set(m.Every)
+		case control.CmdLoad:
+			if cfg.Variant == deaf {
+				m.Load = &control.Load{Rate: 1}
+			}
+			loads <- *m.Load
 		}
+	}
+}
+
+// enqueue tells what a worker does that enqueues what it is told to: jobs come at the rate, or
+// 100 a second with a closed loop, and end.
+func enqueue(conn *control.Conn, loads <-chan control.Load) {
+	const every = 50 * time.Millisecond
+	var s control.Stats
+	for now := (control.Load{}); ; {
+		select {
+		case now = <-loads:
+		case <-time.After(every):
+		}
+		rate := now.Rate
+		if now.Open > 0 {
+			rate = 100
+		}
+		n := int64(rate * every.Seconds())
+		s.Came, s.Cycles, s.Enqueuing = s.Came+n, s.Cycles+n, int64(now.Open)
+		_ = conn.Send(control.Message{Cmd: control.CmdStats, Stats: &s})
 	}
 }
 

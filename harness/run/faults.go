@@ -99,7 +99,7 @@ func (r *runner) injectOnce(ctx context.Context, st *plan.Step, f fault.Fault, i
 		}
 		return err
 	}
-	note := history.Fault{ID: id, Name: st.Fault, Targets: targets, Trigger: "at " + st.At.D().String()}
+	note := history.Fault{ID: id, Name: st.Fault, Targets: targets, Trigger: "at " + st.At.D().String(), Times: st.Times}
 	if st.Latency > 0 {
 		note.DelayMS = (st.Latency - st.Jitter).Milliseconds()
 	}

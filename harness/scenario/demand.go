@@ -105,6 +105,8 @@ type Threshold struct {
 	Phase       string  `yaml:"phase,omitempty"`
 	Recovery    string  `yaml:"recovery,omitempty"`
 	Lateness    string  `yaml:"lateness,omitempty"`
+	Overload    string  `yaml:"overload,omitempty"`
+	Least       float64 `yaml:"least,omitempty"` // instead of max, with overload: goodput
 	Max         Bound   `yaml:"max,omitempty"`
 	TimesBefore float64 `yaml:"times_before,omitempty"` // instead of max, with latency
 	line        int
@@ -130,7 +132,7 @@ func (t *Threshold) UnmarshalYAML(n *yaml.Node) error {
 func (t Threshold) Noted(ttl time.Duration) history.Threshold {
 	return history.Threshold{
 		Latency: t.Latency, Quantile: t.Quantile, Phase: t.Phase, Recovery: t.Recovery, Lateness: t.Lateness,
-		MaxMS: t.Max.D(ttl).Milliseconds(), TimesBefore: t.TimesBefore,
+		Overload: t.Overload, Least: t.Least, MaxMS: t.Max.D(ttl).Milliseconds(), TimesBefore: t.TimesBefore,
 	}
 }
 
@@ -140,7 +142,15 @@ func (t Threshold) String() string {
 	if t.TimesBefore > 0 {
 		return fmt.Sprintf("%s: at most %g times that of phase before", name, t.TimesBefore)
 	}
+	if t.Least > 0 {
+		return fmt.Sprintf("%s: at least %g", name, t.Least)
+	}
 	return fmt.Sprintf("%s: at most %s", name, t.Max)
+}
+
+// has says that the scenario injects a fault of this name.
+func (s *Spec) has(name string) bool {
+	return slices.ContainsFunc(s.Faults, func(st Step) bool { return st.Fault == name })
 }
 
 // validateThresholds refuses numbers that a run of this scenario does not have.
@@ -158,6 +168,8 @@ func (s *Spec) validateThresholds() error {
 			return bad("%s is a number of locks: this workload has none", x)
 		case x.Phase != "" && !slices.Contains(history.Phases, x.Phase):
 			return bad("unknown phase %q; the phases are %s", x.Phase, strings.Join(history.Phases, ", "))
+		case x.Overload != "" && !(s.has("saturate") && s.has("overload")):
+			return bad("%s is compared with what saturate shows before and after: the scenario needs faults saturate and overload", x)
 		case x.Recovery != "" && len(s.Faults) == 0 && s.Swarm == nil:
 			return bad("recovery follows a fault: the scenario has none")
 		}

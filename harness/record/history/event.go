@@ -224,6 +224,8 @@ type Fault struct {
 	Targets []string `json:"targets,omitempty" is:"names"`
 	// of latency: the shortest delay that it gives to a message, one way
 	DelayMS int64 `json:"delay_ms,omitempty" is:"span"`
+	// of overload: how many times as many jobs come as ended under the saturate before
+	Times float64 `json:"times,omitempty" below:"1e9"`
 	// what set it off: an instant of the plan, or an event
 	Trigger string `json:"trigger,omitempty"`
 	// it demonstrably did what its name says

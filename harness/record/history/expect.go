@@ -107,7 +107,7 @@ type Tables struct {
 }
 
 // Threshold is a bound on a number of the run; a run beyond it fails P15.
-// Exactly one of Latency, Recovery and Lateness names the number.
+// Exactly one of Latency, Recovery, Lateness and Overload names the number.
 type Threshold struct {
 	// the operation whose latency is bounded; start: the wait for a job's first run; run: a
 	// run of a job
@@ -120,6 +120,12 @@ type Threshold struct {
 	Recovery string `json:"recovery,omitempty" of:"first slowest"`
 	// a quantile of how late runs started outside of faults
 	Lateness string `json:"lateness,omitempty" of:"p50 p99 max"`
+	// under overload: the part of the capacity that is done; the p99 of the answers that refuse a
+	// job, by the process that owns its shard; the p99 of how long after its request a job starts
+	// that was taken; how long after it jobs are still refused, or start after more than a second
+	Overload string `json:"overload,omitempty" of:"goodput refused accepted normal"`
+	// of goodput: the least
+	Least float64 `json:"least,omitempty" below:"1e9"`
 	// the most that is allowed
 	MaxMS int64 `json:"max_ms,omitempty" is:"span"`
 	// the same as a multiple of the quantile in phase before
@@ -130,6 +136,14 @@ type Threshold struct {
 const (
 	RecoveryFirst   = "first"
 	RecoverySlowest = "slowest"
+)
+
+// Numbers of an overload that can be bounded. Goodput has a least value, a part of the capacity.
+const (
+	OverloadGoodput  = "goodput"
+	OverloadRefused  = "refused"
+	OverloadAccepted = "accepted"
+	OverloadNormal   = "normal"
 )
 
 // timed are the operations whose latency can be bounded, as thresholds call them.
@@ -148,14 +162,22 @@ var (
 var (
 	quantiles  = []string{"p50", "p95", "p99", "max"}
 	ofLateness = []string{"p50", "p99", "max"}
+	ofOverload = []string{OverloadGoodput, OverloadRefused, OverloadAccepted, OverloadNormal}
 )
+
+var overloadNames = map[string]string{
+	OverloadGoodput:  "goodput under overload, of the capacity",
+	OverloadRefused:  "p99 of refusals under overload",
+	OverloadAccepted: "p99 from request to start under overload",
+	OverloadNormal:   "back to normal after overload",
+}
 
 // Op is the operation or span whose latency is bounded.
 func (t Threshold) Op() Op { return timed[t.Latency] }
 
 // NeedsJobs and NeedsLocks say that only runs with jobs, or with locks, have the number.
 func (t Threshold) NeedsJobs() bool {
-	return t.Lateness != "" || slices.Contains(ofJobs, t.Latency)
+	return t.Lateness != "" || t.Overload != "" || slices.Contains(ofJobs, t.Latency)
 }
 
 // NeedsLocks is the opposite of NeedsJobs; both are false for operations on the sink.
@@ -164,20 +186,26 @@ func (t Threshold) NeedsLocks() bool { return slices.Contains(ofLocks, t.Latency
 // Check says what is wrong with the threshold itself.
 func (t Threshold) Check() error {
 	named := 0
-	for _, s := range []string{t.Latency, t.Recovery, t.Lateness} {
+	for _, s := range []string{t.Latency, t.Recovery, t.Lateness, t.Overload} {
 		if s != "" {
 			named++
 		}
 	}
 	switch {
 	case named != 1:
-		return errors.New("a threshold bounds one of latency, recovery and lateness")
+		return errors.New("a threshold bounds one of latency, recovery, lateness and overload")
 	case t.Recovery != "" && t.Recovery != RecoveryFirst && t.Recovery != RecoverySlowest:
 		return fmt.Errorf("recovery %q; it is %s or %s", t.Recovery, RecoveryFirst, RecoverySlowest)
 	case t.Lateness != "" && !slices.Contains(ofLateness, t.Lateness):
 		return fmt.Errorf("lateness %q; it is one of %s", t.Lateness, strings.Join(ofLateness, ", "))
+	case t.Overload != "" && !slices.Contains(ofOverload, t.Overload):
+		return fmt.Errorf("overload %q; it is one of %s", t.Overload, strings.Join(ofOverload, ", "))
+	case (t.Overload == OverloadGoodput) != (t.Least > 0) || t.Least > 0 && t.MaxMS > 0 || t.Least < 0 || t.Least > 1:
+		return errors.New("overload: goodput has a least part of the capacity, above 0 and at most 1, in place of a max; nothing else has one")
 	case t.Latency == "" && (t.Quantile != "" || t.Phase != "" || t.TimesBefore != 0):
 		return errors.New("quantile, phase and times_before belong to latency")
+	case t.Least > 0:
+		return nil
 	case t.MaxMS < 0 || t.TimesBefore < 0 || (t.MaxMS > 0) == (t.TimesBefore > 0):
 		return errors.New("a threshold needs a max of at least 1ms, or for latency times_before above 0 instead")
 	case t.Latency != "":
@@ -209,6 +237,8 @@ func (t Threshold) String() string {
 		return "recovery of the slowest"
 	case t.Lateness != "":
 		return t.Lateness + " of lateness"
+	case t.Overload != "":
+		return overloadNames[t.Overload]
 	}
 	return fmt.Sprintf("%s of %s in phase %s", t.Quantile, t.Latency, t.Phase)
 }

@@ -19,8 +19,17 @@ func TestThresholdCheck(t *testing.T) {
 		{Threshold{Latency: "run", Quantile: "p50", Phase: "fault", TimesBefore: 1.5}, ""},
 		{Threshold{Recovery: "first", MaxMS: 5}, ""},
 		{Threshold{Lateness: "max", MaxMS: 5}, ""},
-		{Threshold{MaxMS: 5}, "one of latency, recovery and lateness"},
-		{Threshold{Recovery: "first", Lateness: "p99", MaxMS: 5}, "one of latency, recovery and lateness"},
+		{Threshold{MaxMS: 5}, "one of latency, recovery, lateness and overload"},
+		{Threshold{Recovery: "first", Lateness: "p99", MaxMS: 5}, "one of latency, recovery, lateness and overload"},
+		{Threshold{Overload: "refused", MaxMS: 5}, ""},
+		{Threshold{Overload: "goodput", Least: 0.9}, ""},
+		{Threshold{Overload: "goodput", MaxMS: 5}, "goodput has a least part"},
+		{Threshold{Overload: "goodput", Least: 0.9, MaxMS: 5}, "goodput has a least part"},
+		{Threshold{Overload: "goodput", Least: 1.1}, "goodput has a least part"},
+		{Threshold{Overload: "accepted", Least: 0.9}, "goodput has a least part"},
+		{Threshold{Lateness: "max", Least: 0.9}, "goodput has a least part"},
+		{Threshold{Overload: "dinner", MaxMS: 5}, `overload "dinner"; it is one of goodput`},
+		{Threshold{Overload: "normal", Phase: "fault", MaxMS: 5}, "belong to latency"},
 		{Threshold{Recovery: "last", MaxMS: 5}, `recovery "last"`},
 		{Threshold{Lateness: "p95", MaxMS: 5}, `lateness "p95"`},
 		{Threshold{Recovery: "first", Phase: "fault", MaxMS: 5}, "belong to latency"},
@@ -44,7 +53,7 @@ func TestThresholdCheck(t *testing.T) {
 func TestThresholdNames(t *testing.T) {
 	t.Parallel()
 	for name, known := range map[string][]string{
-		"Quantile": quantiles, "Lateness": ofLateness, "Recovery": {RecoveryFirst, RecoverySlowest}, "Latency": slices.Collect(maps.Keys(timed)),
+		"Quantile": quantiles, "Lateness": ofLateness, "Overload": ofOverload, "Recovery": {RecoveryFirst, RecoverySlowest}, "Latency": slices.Collect(maps.Keys(timed)),
 	} {
 		field, _ := reflect.TypeFor[Threshold]().FieldByName(name)
 		if read := strings.Fields(field.Tag.Get("of")); !sameSet(read, known) {

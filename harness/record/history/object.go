@@ -282,8 +282,8 @@ var objects = compile(
 		}},
 	&object{of: Fault{}, name: "fault", means: "an injection, its end, or the proof that it took effect",
 		by: "action", kinds: []objectKind{
-			{"inject heal", "id name [targets trigger delay_ms]"},
-			{"evidence", "id name [targets trigger delay_ms proven text]"},
+			{"inject heal", "id name [targets trigger delay_ms times]"},
+			{"evidence", "id name [targets trigger delay_ms times proven text]"},
 		}},
 	&object{of: Clock{}, name: "clock", means: "the state of a worker's clocks from this instant on; nothing: they are right"},
 	&object{of: ProcessLife{}, name: "life", means: "how a life of a process ended, or that it was still there when the run was over",
@@ -306,7 +306,7 @@ var objects = compile(
 		means:  "an expectation for the releases (or completed jobs) of some workers in a phase, or while a fault is in force",
 		shapes: "phase want [workers] or phase want [group] or fault want [workers] or fault want [group]"},
 	&object{of: Threshold{}, name: "threshold", means: "a bound on a number of the run",
-		shapes: "latency quantile phase max_ms or latency quantile phase times_before or recovery max_ms or lateness max_ms"},
+		shapes: "latency quantile phase max_ms or latency quantile phase times_before or recovery max_ms or lateness max_ms or overload max_ms or overload=goodput least"},
 )
 
 var eventObject, headerObject = objects[0], objects[1]

@@ -162,12 +162,14 @@ type Message struct {
 	Reading *Reading       `json:"reading,omitempty"`
 	// Every is how far apart ticks are by the clock that leases go by; 0 ends them.
 	Every time.Duration `json:"every_ns,omitempty"`
+	// Load is what the worker enqueues from now on.
+	Load *Load `json:"load,omitempty"`
 	// Login is what the worker has to show to the cluster; the first message to a
 	// worker whose configuration says that it comes.
 	Login *login.Login `json:"login,omitempty"`
 }
 
-// Commands from the runner: login, arm, disarm, go, drain, clock, tick. From the worker:
+// Commands from the runner: login, arm, disarm, go, drain, clock, tick, load. From the worker:
 // ready, hit, late (a client was not told to go on in time and did so by itself), stats,
 // stopped, error, unrecorded (its recorder cannot write), clock as the answer, and each
 // tick, with its number as ID: the n-th is sent when the clock has gone on by n times Every.
@@ -185,6 +187,7 @@ const (
 	CmdError   = "error"
 	CmdClock   = "clock"
 	CmdTick    = "tick"
+	CmdLoad    = "load"
 
 	CmdUnrecorded = "unrecorded"
 )
@@ -197,9 +200,20 @@ type Stats struct {
 	LeasesLost int64 `json:"leases_lost"`
 	// Enqueuing is how many enqueues are under way now.
 	Enqueuing int64 `json:"enqueuing,omitempty"`
+	// Came is how many jobs there were to enqueue.
+	Came int64 `json:"came,omitempty"`
 	// Operations is how many operations were recorded; only programs of users' own
 	// tell it.
 	Operations int64 `json:"operations,omitempty"`
+}
+
+// Load is what a worker with jobs enqueues, in place of its workload's own rate; the zero value
+// is that rate again.
+type Load struct {
+	// Open is how many enqueues are to be under way, whatever their answers: a closed loop.
+	Open int `json:"open,omitempty"`
+	// Rate is how many jobs a second come, and go away again if they are refused: an open loop.
+	Rate float64 `json:"rate,omitempty"`
 }
 
 // Reading is what a worker's clocks show at one instant.

@@ -40,6 +40,7 @@ type Worker struct {
 	lives int
 	cur   *life
 	past  control.Stats // of the lives that ended
+	load  control.Load  // what all lives enqueue
 }
 
 // listen finds an address for the worker's processes, which all of its lives use
@@ -145,6 +146,7 @@ func add(sum *control.Stats, s control.Stats) {
 	sum.LeasesLost += s.LeasesLost
 	sum.Enqueuing += s.Enqueuing
 	sum.Operations += s.Operations
+	sum.Came += s.Came
 }
 
 // Start starts the worker's next life and waits until it is ready. One that is not ready in
@@ -166,7 +168,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	defer limit.Stop()
 	select {
 	case <-l.ready:
-		return nil
+		return w.offer(l)
 	case <-l.done:
 		return &EndedError{l.name, l.ending()}
 	case <-limit.C:
@@ -175,6 +177,37 @@ func (w *Worker) Start(ctx context.Context) error {
 	case <-ctx.Done():
 		return errors.Join(fmt.Errorf("%s is not ready: %w", l.name, context.Cause(ctx)), w.Kill(ctx))
 	}
+}
+
+// Load has the worker enqueue something else, from now on or from when it runs again; the zero
+// value is what its workload says.
+func (w *Worker) Load(to control.Load) error {
+	w.mu.Lock()
+	w.load = to
+	w.mu.Unlock()
+	l, err := w.live()
+	if err != nil {
+		return nil // its next life will be told
+	}
+	return l.tell(to)
+}
+
+// offer tells a life that is ready what it is to enqueue, if that is not its workload's own.
+func (w *Worker) offer(l *life) error {
+	w.mu.Lock()
+	to := w.load
+	w.mu.Unlock()
+	if to == (control.Load{}) {
+		return nil
+	}
+	return l.tell(to)
+}
+
+func (l *life) tell(to control.Load) error {
+	if err := l.conn.Send(control.Message{Cmd: control.CmdLoad, Load: &to}); err != nil {
+		return fmt.Errorf("load of %s: %w", l.name, err)
+	}
+	return nil
 }
 
 func (w *Worker) spawn() (*life, error) {

@@ -70,6 +70,12 @@ var jobVariants = []System{
 		Red:   &Red{Scenario: "jobs-rebalance", Contention: "medium", Properties: []string{"P8"}, Mechanism: "given-away-with-runs"},
 	},
 	{
+		Name: "jobs-admission-by-count", Chapter: inJobs,
+		About: "an enqueue is refused when too many wait, and not when it would wait for too long",
+		Seen:  "a bounded queue before a slow consumer: those who are served have waited for as long as the queue is deep",
+		Red:   &Red{Scenario: "jobs-overload", Contention: "medium", Properties: []string{"P15"}, Mechanism: "threshold-exceeded"},
+	},
+	{
 		Name: "jobs-two-takers", Chapter: inJobs,
 		About: "a process takes the shards that should be its own before their owner has handed them over",
 		Note:  "once it has been there for a ttl",

@@ -70,7 +70,7 @@ func Rand(seed uint64, actor string) *rand.Rand {
 }
 
 // counters are a worker's totals for live progress.
-type counters struct{ cycles, stale, unknown, lost, enqueuing atomic.Int64 }
+type counters struct{ cycles, stale, unknown, lost, enqueuing, came atomic.Int64 }
 
 // client is one competitor within a worker.
 type client struct {
@@ -208,6 +208,8 @@ func loadLocks(ctx context.Context, p *process) (load, error) {
 }
 
 func (l *locks) drain() {}
+
+func (l *locks) offer(control.Load) {}
 
 func (l *locks) run(ctx context.Context, ready func() error) error {
 	if err := ready(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"fencepost/core/store"
 	"fencepost/core/worker"
 	"fencepost/harness/record/history"
+	"fencepost/harness/target/control"
 	"fencepost/harness/target/orders"
 )
 
@@ -49,7 +50,8 @@ const (
 	again = 50
 )
 
-// enqueuer enqueues at a rate whatever the answers: an open loop.
+// enqueuer enqueues at a rate whatever the answers: an open loop. It can be told to enqueue something
+// else.
 type enqueuer struct {
 	*process
 	scheduler submits
@@ -61,8 +63,10 @@ type enqueuer struct {
 	done         atomic.Pointer[job.Job] // one that was acknowledged
 	acknowledged func(jobRef)            // is called with each such job
 	arrivals     history.Arrivals        // used by run only
+	drawn        int                     // jobs, used by run only
 	last         string                  // key, used by run only
 	most         int                     // enqueues that may wait at once
+	offered      chan control.Load       // the latest
 }
 
 // draw draws the job with a key in a queue.
@@ -70,44 +74,119 @@ type draw func(e *enqueuer, queue, key string) job.Job
 
 func newEnqueuer(p *process, s submits, issuer func(job.Job) (string, error), draw draw) *enqueuer {
 	return &enqueuer{
-		process: p, scheduler: s, issuer: issuer, draw: draw, acknowledged: func(jobRef) {}, most: maxEnqueuing,
+		process: p, scheduler: s, issuer: issuer, draw: draw, acknowledged: func(jobRef) {}, most: maxEnqueuing, offered: make(chan control.Load, 1),
 		names: names{prefix: p.cfg.Life + "/e"}, rng: Rand(p.cfg.Seed, p.cfg.Life+"/enqueue"),
 	}
 }
 
+// run enqueues what the workload says, or what it is told to (offer), until ctx ends.
 func (e *enqueuer) run(ctx context.Context) {
-	if e.cfg.Jobs.Rate <= 0 {
-		return
-	}
-	mean := float64(time.Second) / e.cfg.Jobs.Rate
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer e.note()
+	own := control.Load{Rate: e.cfg.Jobs.Rate}
+	for now, tries := own, enqueueTries; ctx.Err() == nil; {
+		stage, end := context.WithCancel(ctx)
+		var told control.Load
+		heard := make(chan struct{})
+		go func() {
+			defer close(heard)
+			select {
+			case told = <-e.offered:
+				end()
+			case <-stage.Done():
+			}
+		}()
+		ended := context.WithoutCancel(ctx) // what is under way is finished
+		switch {
+		case now.Open > 0:
+			e.keepOpen(stage, now.Open, func(j job.Job, done func()) { e.begin(ended, &wg, j, tries, done) })
+		default:
+			e.arrive(stage, now.Rate, func(j job.Job) { e.begin(ended, &wg, j, tries, func() {}) })
+		}
+		end()
+		<-heard
+		now, tries = told, enqueueTries
+		switch {
+		case told == control.Load{}:
+			now = own
+		case told.Rate > 0:
+			tries = 1
+		}
+	}
+}
+
+// offer changes what is enqueued from now on. Only the latest load counts.
+func (e *enqueuer) offer(l control.Load) {
+	for {
+		select {
+		case e.offered <- l:
+			return
+		default:
+		}
+		select {
+		case <-e.offered:
+		default:
+		}
+	}
+}
+
+// arrive has jobs come at a rate, by a Poisson process, whatever becomes of those before: an open loop.
+func (e *enqueuer) arrive(ctx context.Context, rate float64, enqueue func(job.Job)) {
+	if rate <= 0 {
+		<-ctx.Done()
+		return
+	}
+	mean := float64(time.Second) / rate
 	begin, next := time.Now(), time.Duration(0)
-	for n := 1; ; n++ {
+	for {
 		next += time.Duration(mean * e.rng.ExpFloat64())
 		sleep(ctx, time.Until(begin.Add(next)))
 		if ctx.Err() != nil {
 			return
 		}
-		j := e.job(n)
+		if j := e.job(); e.room() {
+			enqueue(j)
+		}
+	}
+}
+
+// keepOpen keeps n enqueues under way: a closed loop.
+func (e *enqueuer) keepOpen(ctx context.Context, n int, enqueue func(j job.Job, done func())) {
+	open := make(chan struct{}, n)
+	for {
+		select {
+		case open <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		j, done := e.job(), func() { <-open }
 		if !e.room() {
+			done()
+			sleep(ctx, e.cfg.TTL/100)
 			continue
 		}
-		proc := e.names.take()
-		wg.Go(func() {
-			e.counts.enqueuing.Add(1)
-			defer e.counts.enqueuing.Add(-1)
-			defer e.names.give(proc)
-			e.enqueue(context.WithoutCancel(ctx), proc, j)
-		})
+		enqueue(j, done)
 	}
+}
+
+// begin enqueues a job in the background; done is called when it is over.
+func (e *enqueuer) begin(ctx context.Context, wg *sync.WaitGroup, j job.Job, tries int, done func()) {
+	proc := e.names.take()
+	e.counts.enqueuing.Add(1)
+	wg.Go(func() {
+		defer done()
+		defer e.names.give(proc)
+		defer e.counts.enqueuing.Add(-1)
+		e.enqueue(ctx, proc, j, tries)
+	})
 }
 
 // room counts a job that is to be enqueued, and says whether there is room for it. What is left
 // out is noted at once, but not often, as the process may be killed.
 func (e *enqueuer) room() bool {
 	e.arrivals.Came++
+	e.counts.came.Add(1)
 	if e.names.used() < e.most {
 		return true
 	}
@@ -126,8 +205,9 @@ func (e *enqueuer) note() {
 	e.rec.Record(history.Event{Proc: e.cfg.Life, Type: history.Note, Op: history.NoteArrivals, Details: &history.Details{Arrivals: &n}})
 }
 
-// job draws the n-th job, or takes one that was acknowledged.
-func (e *enqueuer) job(n int) job.Job {
+// job draws the next job, or takes one that was acknowledged.
+func (e *enqueuer) job() job.Job {
+	e.drawn++
 	if done := e.done.Load(); e.rng.IntN(again) == 0 && done != nil {
 		return *done
 	}
@@ -136,7 +216,7 @@ func (e *enqueuer) job(n int) job.Job {
 			return e.reused(*done)
 		}
 	}
-	queue, key := e.cfg.Jobs.place(e.cfg.Life, n)
+	queue, key := e.cfg.Jobs.place(e.cfg.Life, e.drawn)
 	return e.draw(e, queue, key)
 }
 
@@ -225,22 +305,27 @@ func retryOf(p job.RetryPolicy) *history.Retry {
 
 // enqueue asks until the outcome is known or patience is over. Who is refused as there is too much
 // to do comes again when it was told to, like a client that is to lose nothing.
-func (e *enqueuer) enqueue(ctx context.Context, proc string, j job.Job) {
-	for range enqueueTries {
+func (e *enqueuer) enqueue(ctx context.Context, proc string, j job.Job, tries int) {
+	for try := 1; ; try++ {
 		err := e.once(ctx, proc, j)
 		if err == nil {
 			e.done.Store(&j)
 			e.acknowledged(refOf(j))
 			return
 		}
+		outcome := store.OutcomeOf(err)
+		if outcome == store.Unknown {
+			e.counts.unknown.Add(1)
+		}
 		wait, refused := engine.RetryAfter(err)
 		switch {
+		case try == tries:
+			return
 		case refused && wait <= e.cfg.TTL:
 			wait += rand.N(wait / 2)
-		case store.OutcomeOf(err) == store.Fail:
+		case outcome == store.Fail:
 			return
 		default:
-			e.counts.unknown.Add(1)
 			wait = e.cfg.TTL / 10
 		}
 		sleep(ctx, wait)

@@ -248,6 +248,8 @@ func (p *process) newMembers(db *cassandra.DB) (*member.Group, error) {
 
 func (w *jobs) drain() { w.stopping() }
 
+func (w *jobs) offer(to control.Load) { w.enqueuer.offer(to) }
+
 func (w *jobs) run(ctx context.Context, ready func() error) error {
 	if w.beatDB != nil {
 		defer w.beatDB.Close()

@@ -18,12 +18,12 @@ func TestMixture(t *testing.T) {
 	jobs := &Jobs{Queue: "q", Shards: 4, Rate: 1, Steps: 2, MaxAttempts: 3, RetryBase: 1, Mixture: m}
 	p := &process{cfg: Config{Life: "w1.1", Seed: 7, Jobs: jobs}, rec: &notebook{}, clock: NewClock(clock.Go()), counts: &counters{}}
 	e := newEnqueuer(p, nil, shardIssuer, drawEffects)
-	first := e.job(0)
+	first := e.job()
 	e.done.Store(&first)
 	const n = 2000
 	counts, ids, keys := map[string]int{}, map[job.ID]string{}, map[string]int{}
-	for i := range n {
-		j := e.job(i + 1)
+	for range n {
+		j := e.job()
 		if err := j.Check(jobs.Shards); err != nil {
 			t.Fatal(err)
 		}

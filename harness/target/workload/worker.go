@@ -82,10 +82,11 @@ type process struct {
 
 // load is a workload. It works until ctx ends, then settles what it can and
 // returns; ready is called when it is about to begin. drain ends what brings new
-// work in.
+// work in; offer changes it, where that is jobs.
 type load interface {
 	run(ctx context.Context, ready func() error) error
 	drain()
+	offer(control.Load)
 }
 
 // Run is the whole life of a worker process: connect, report ready, work until
@@ -156,7 +157,7 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 	set := func(to *history.Clock) error { return setClock(conn, p.clock, to) }
 	ticks := NewMetronome(p.leases, conn.Send)
 	defer ticks.Set(0)
-	go commands(conn, p.gate, set, ticks.Set, l.drain, stop)
+	go commands(conn, p.gate, set, ticks.Set, l, stop)
 	go report(ctx, conn, p.counts)
 	ready := func() error {
 		if err := conn.Send(control.Message{Cmd: control.CmdReady}); err != nil {
@@ -286,7 +287,7 @@ func awaitLogin(conn *control.Conn) (*login.Login, error) {
 
 // commands serves the runner until the channel closes; a worker whose runner is
 // gone stops.
-func commands(conn *control.Conn, gate *control.Gate, set func(*history.Clock) error, tick func(time.Duration), drain, stop func()) {
+func commands(conn *control.Conn, gate *control.Gate, set func(*history.Clock) error, tick func(time.Duration), l load, stop func()) {
 	defer stop()
 	for {
 		m, err := conn.Receive()
@@ -307,7 +308,11 @@ func commands(conn *control.Conn, gate *control.Gate, set func(*history.Clock) e
 		case control.CmdTick:
 			tick(m.Every)
 		case control.CmdDrain:
-			drain()
+			l.drain()
+		case control.CmdLoad:
+			if m.Load != nil {
+				l.offer(*m.Load)
+			}
 		}
 	}
 }
@@ -335,6 +340,7 @@ func report(ctx context.Context, conn *control.Conn, c *counters) {
 func (c *counters) stats() *control.Stats {
 	return &control.Stats{
 		Cycles: c.cycles.Load(), Stale: c.stale.Load(), Unknown: c.unknown.Load(), LeasesLost: c.lost.Load(), Enqueuing: c.enqueuing.Load(),
+		Came: c.came.Load(),
 	}
 }
 

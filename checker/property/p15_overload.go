@@ -1,0 +1,325 @@
+package property
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"fencepost/checker/past"
+	"fencepost/checker/phrase"
+	"fencepost/harness/record/history"
+)
+
+// Faults that are loads.
+const (
+	faultSaturate = "saturate"
+	faultOverload = "overload"
+)
+
+const (
+	// rampUp is how long a load is in force until what it does is counted: the jobs that end
+	// before came before.
+	rampUp = int64(2e9)
+	// leastSaturated is how long a saturated time must be then to say what can be done.
+	leastSaturated = int64(5e9)
+	// mostApart is how far apart the capacities before and after may be, as a part of the
+	// greater one: else the machine, or the system, was another one in between.
+	mostApart = 0.25
+	// leastOffered is the part of what an overload is to offer that must have come.
+	leastOffered = 0.85
+	// otherFaults is how long another fault under the overload counts after its end, and a ttl.
+	otherFaults = int64(2e9)
+	// normallyLate is how long after its request a job may start in normal times.
+	normallyLate = int64(1e9)
+)
+
+// Overload is what a run shows of a time in which more jobs came than can be done.
+type Overload struct {
+	// CapacityPerS is how many jobs a second ended while as much was asked for as can be done:
+	// the middle of that before and after.
+	CapacityPerS float64 `json:"capacity_per_s"`
+	BeforePerS   float64 `json:"before_per_s"`
+	AfterPerS    float64 `json:"after_per_s"`
+	// OfferedPerS came under the overload, and GoodputRatio is the part of the capacity that ended.
+	OfferedPerS  float64 `json:"offered_per_s"`
+	GoodputRatio float64 `json:"goodput_ratio"`
+	// Accepted and Refused are enqueues of that time, and those without an answer.
+	Accepted   int `json:"accepted"`
+	Refused    int `json:"refused"`
+	Unanswered int `json:"unanswered"`
+	// RefusedP99MS is of the answers that refuse a job, RefusedHereP99MS of those by the process
+	// that owns its shard, RefusedHere of them; 0 without any.
+	RefusedP99MS     float64 `json:"refused_any_p99_ms"`
+	RefusedHereP99MS float64 `json:"refused_p99_ms"`
+	RefusedHere      int     `json:"refused_by_owner"`
+	// AcceptedLatenessP99MS is how long after their requests Started jobs started that were taken
+	// then and due at once.
+	AcceptedLatenessP99MS float64 `json:"accepted_lateness_p99_ms"`
+	Started               int     `json:"started"`
+	// NormalAfterMS is how long after it jobs were still refused, or started more than a second
+	// after they were asked for; watched for WatchedMS.
+	NormalAfterMS float64 `json:"normal_after_ms"`
+	WatchedMS     float64 `json:"watched_ms"`
+	// Why says that it cannot be judged; "" if it can.
+	Why string `json:"why,omitempty"`
+}
+
+// underOverload measures the run's overload; nil if it has none.
+func (a *Judgement) underOverload() *Overload {
+	i := slices.IndexFunc(a.Faults, isOverload)
+	if i < 0 {
+		return nil
+	}
+	if a.overload == nil {
+		a.overload = a.measureOverload(a.Faults[i])
+	}
+	return a.overload
+}
+
+func isOverload(f history.FaultWindow) bool { return f.Fault.Name == faultOverload }
+
+func isLoad(f history.FaultWindow) bool { return isOverload(f) || f.Fault.Name == faultSaturate }
+
+func (a *Judgement) measureOverload(f history.FaultWindow) *Overload {
+	out := &Overload{}
+	over := history.Span{From: f.From + rampUp, To: f.To}
+	saturated := a.injections(faultSaturate)
+	before, after := -1, -1 // the last one before, the first one after
+	for n, s := range saturated {
+		switch {
+		case s.To <= f.From:
+			before = n
+		case s.From >= f.To && after < 0:
+			after = n
+		}
+	}
+	end := a.EndOfWork()
+	switch {
+	case len(a.injections(faultOverload)) > 1:
+		out.Why = "there are two overloads"
+		return out
+	case before < 0 || after < 0:
+		out.Why = "what can be done is not known: no saturate before, or none afterwards"
+		return out
+	case over.To-over.From < leastSaturated:
+		out.Why = "the overload is too short"
+		return out
+	}
+	ends := a.ends()
+	for n, to := range map[int]*float64{before: &out.BeforePerS, after: &out.AfterPerS} {
+		s := history.Span{From: saturated[n].From + rampUp, To: saturated[n].To}
+		if s.To-s.From < leastSaturated {
+			out.Why = fmt.Sprintf("%s (saturate) is too short", saturated[n].Fault.ID)
+			return out
+		}
+		*to = perSecond(ends, []history.Span{s})
+	}
+	end = min(end, saturated[after].From)
+	out.CapacityPerS = (out.BeforePerS + out.AfterPerS) / 2
+	others := a.othersUnder(f)
+	judged := past.Without([]history.Span{over}, others)
+	if out.CapacityPerS > 0 {
+		out.GoodputRatio = perSecond(ends, judged) / out.CapacityPerS
+	}
+	a.askedUnder(out, f, judged, end)
+	a.startedUnder(out, f, others, end)
+	out.WatchedMS = float64(end-f.To) / 1e6
+	out.Why = out.why(f)
+	return out
+}
+
+// why says what is wrong with the numbers, "" if nothing is.
+func (o *Overload) why(f history.FaultWindow) string {
+	apart := math.Abs(o.BeforePerS-o.AfterPerS) / max(o.BeforePerS, o.AfterPerS, 1)
+	want := f.Fault.Times * o.BeforePerS
+	switch {
+	case o.BeforePerS == 0 || o.AfterPerS == 0:
+		return "no job ended while the workers were saturated"
+	case apart > mostApart:
+		return fmt.Sprintf("what can be done was %.0f jobs a second before and %.0f afterwards: that is not one capacity", o.BeforePerS, o.AfterPerS)
+	case o.OfferedPerS < leastOffered*want:
+		return fmt.Sprintf("%.0f jobs a second came, and %g times the capacity is %.0f", o.OfferedPerS, f.Fault.Times, want)
+	}
+	return ""
+}
+
+// othersUnder are the times of other faults, and a ttl and 2 s after each, merged.
+func (a *Judgement) othersUnder(f history.FaultWindow) []history.Span {
+	ttl := int64(0)
+	for _, l := range a.Rows {
+		for _, g := range l.Grants {
+			ttl = max(ttl, g.Acquire.TTL())
+		}
+	}
+	var out []history.Span
+	for _, o := range a.Faults {
+		if !isLoad(o) && o.From < f.To && o.To > f.From {
+			out = append(out, history.Span{From: o.From, To: o.To + ttl + otherFaults})
+		}
+	}
+	return past.Merge(out, 0)
+}
+
+// ends are when jobs were completed, in order.
+func (a *Judgement) ends() (out []int64) {
+	for _, s := range a.Successes {
+		for range s.Count {
+			out = append(out, s.Op.End.TS)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func perSecond(ends []int64, in []history.Span) float64 {
+	n, length := 0, int64(0)
+	for _, s := range in {
+		from, _ := slices.BinarySearch(ends, s.From)
+		to, _ := slices.BinarySearch(ends, s.To)
+		n, length = n+to-from, length+s.To-s.From
+	}
+	if length == 0 {
+		return 0
+	}
+	return float64(n) * 1e9 / float64(length)
+}
+
+func within(ts int64, in []history.Span) bool {
+	return slices.ContainsFunc(in, func(s history.Span) bool { return ts >= s.From && ts < s.To })
+}
+
+// askedUnder counts the enqueues of an overload, and times those that were refused.
+func (a *Judgement) askedUnder(out *Overload, f history.FaultWindow, judged []history.Span, end int64) {
+	asked := 0
+	var refused, here []float64
+	for o := range past.Each(a.Ops) {
+		if o.Invoke.Op != history.OpEnqueue || o.Invoke.Proc == history.Harness {
+			continue
+		}
+		if no := o.End != nil && o.Outcome == history.Fail; no && o.Invoke.TS >= f.To && o.End.TS < end {
+			out.NormalAfterMS = max(out.NormalAfterMS, float64(o.End.TS-f.To)/1e6)
+		}
+		if o.Invoke.TS < f.From+rampUp || o.Invoke.TS >= f.To {
+			continue
+		}
+		asked++
+		switch {
+		case o.Outcome == history.OK:
+			out.Accepted++
+		case o.End == nil || o.Outcome == history.Unknown:
+			out.Unanswered++
+		default:
+			out.Refused++
+			if !within(o.Invoke.TS, judged) {
+				continue
+			}
+			took := float64(o.End.TS-o.Invoke.TS) / 1e6
+			refused = append(refused, took)
+			if j := o.Invoke.Job(); j != nil && a.owned(j.Shard, o.Invoke) {
+				here = append(here, took)
+			}
+		}
+	}
+	out.OfferedPerS = float64(asked) * 1e9 / float64(f.To-f.From-rampUp)
+	if s := spreadOf(refused); s != nil {
+		out.RefusedP99MS = s.P99
+	}
+	if s := spreadOf(here); s != nil {
+		out.RefusedHere, out.RefusedHereP99MS = s.N, s.P99
+	}
+}
+
+// owned says that the process of an event owned a shard then.
+func (a *Judgement) owned(shard string, e *history.Event) bool {
+	l := a.RowOf[shard]
+	if l == nil {
+		return false
+	}
+	var owner *past.Grant
+	for _, g := range l.Grants {
+		if g.TookEffect() && g.Confirmed <= e.TS && (owner == nil || g.Token > owner.Token) {
+			owner = g
+		}
+	}
+	return owner != nil && owner.OwnedBy(e.Proc)
+}
+
+// startedUnder is how long after their requests jobs started that were taken under an overload,
+// and until when that was long afterwards.
+func (a *Judgement) startedUnder(out *Overload, f history.FaultWindow, others []history.Span, end int64) {
+	var late []float64
+	for _, j := range a.Jobs.List {
+		call, start := taken(j)
+		if start == nil {
+			continue // P5 asks for it
+		}
+		from, took := call.Invoke.TS, start.TS-call.Invoke.TS
+		if took > normallyLate && start.TS >= f.To && start.TS < end {
+			out.NormalAfterMS = max(out.NormalAfterMS, float64(start.TS-f.To)/1e6)
+		}
+		if from < f.From || from >= f.To || slices.ContainsFunc(others, func(s history.Span) bool { return s.From <= start.TS && s.To >= from }) {
+			continue
+		}
+		late = append(late, float64(took)/1e6)
+	}
+	if s := spreadOf(late); s != nil {
+		out.Started, out.AcceptedLatenessP99MS = s.N, s.P99
+	}
+}
+
+// taken is the first request by which a job that is due at once was acknowledged, and its first start.
+func taken(j *past.Job) (call *past.Op, start *history.Event) {
+	if j.Spec == nil || j.Spec.DueMS != 0 {
+		return nil, nil
+	}
+	for _, o := range j.Calls {
+		if o.Outcome == history.OK && o.End.Result != past.ResultDuplicate && (call == nil || o.Invoke.TS < call.Invoke.TS) {
+			call = o
+		}
+	}
+	if call == nil {
+		return nil, nil
+	}
+	for _, e := range j.Starts {
+		if start == nil || e.TS < start.TS {
+			start = e
+		}
+	}
+	return call, start
+}
+
+// readOverload is a threshold's number of the overload.
+func (a *Judgement) readOverload(t history.Threshold) reading {
+	o := a.underOverload()
+	need := shares["p99"].need
+	switch {
+	case o == nil:
+		return reading{why: "there was no overload"}
+	case o.Why != "":
+		return reading{why: o.Why}
+	}
+	events := []*history.Event{}
+	for _, f := range a.injections(faultOverload) {
+		events = append(events, a.FaultEvents(f.Fault.ID)...)
+	}
+	of := fmt.Sprintf("with %.0f jobs a second for a capacity of %.0f (%.0f before, %.0f after)", o.OfferedPerS, o.CapacityPerS, o.BeforePerS, o.AfterPerS)
+	switch t.Overload {
+	case history.OverloadGoodput:
+		return reading{part: o.GoodputRatio, of: of, events: events}
+	case history.OverloadRefused:
+		if o.RefusedHere < need {
+			return reading{why: fmt.Sprintf("%s by the owners of their shards, the p99 needs %d", phrase.Plural(o.RefusedHere, "refusal"), need)}
+		}
+		return reading{ms: o.RefusedHereP99MS, events: events,
+			of: fmt.Sprintf("of %s by the owners of their shards; of all %d, forwarded ones too, %.1f ms", phrase.Plural(o.RefusedHere, "refusal"), o.Refused, o.RefusedP99MS)}
+	case history.OverloadAccepted:
+		if o.Started < need {
+			return reading{why: fmt.Sprintf("%s of jobs that were taken then, the p99 needs %d", phrase.Plural(o.Started, "start"), need)}
+		}
+		return reading{ms: o.AcceptedLatenessP99MS, events: events, of: fmt.Sprintf("of %s; %s", phrase.Plural(o.Started, "start"), of)}
+	}
+	if o.WatchedMS < float64(t.MaxMS) {
+		return reading{why: fmt.Sprintf("only %s passed after the overload until the next load, or the end", phrase.MS(int64(o.WatchedMS*1e6)))}
+	}
+	return reading{ms: o.NormalAfterMS, events: events, of: "until the last job that was refused, or started more than a second after it was asked for"}
+}
