@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,8 +43,12 @@ func TestScratchSparesTheLiving(t *testing.T) {
 	for _, s := range []*Scratch{alive, dead} {
 		must(t, os.WriteFile(filepath.Join(s.Dir, "data"), []byte("x"), 0o600))
 	}
-	// As the kernel does when the owner dies.
-	must(t, dead.lock.Close())
+	// As the kernel does when the owner dies. A child of another test, which has all files until it
+	// executes its program, would have the lock.
+	syscall.ForkLock.RLock()
+	err = dead.lock.Close()
+	syscall.ForkLock.RUnlock()
+	must(t, err)
 	third, err := NewScratch(cache)
 	must(t, err)
 	for dir, want := range map[string]bool{alive.Dir: true, dead.Dir: false, third.Dir: true} {
