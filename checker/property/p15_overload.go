@@ -106,14 +106,16 @@ func (a *Judgement) measureOverload(f history.FaultWindow) *Overload {
 		return out
 	}
 	ends := a.ends()
-	for n, to := range map[int]*float64{before: &out.BeforePerS, after: &out.AfterPerS} {
-		s := history.Span{From: saturated[n].From + rampUp, To: saturated[n].To}
-		if s.To-s.From < leastSaturated {
-			out.Why = fmt.Sprintf("%s (saturate) is too short", saturated[n].Fault.ID)
+	for _, s := range []history.FaultWindow{saturated[before], saturated[after]} {
+		if s.To-s.From-rampUp < leastSaturated {
+			out.Why = fmt.Sprintf("%s (saturate) is too short", s.Fault.ID)
 			return out
 		}
-		*to = perSecond(ends, []history.Span{s})
 	}
+	capacity := func(s history.FaultWindow) float64 {
+		return perSecond(ends, []history.Span{{From: s.From + rampUp, To: s.To}})
+	}
+	out.BeforePerS, out.AfterPerS = capacity(saturated[before]), capacity(saturated[after])
 	end = min(end, saturated[after].From)
 	out.CapacityPerS = (out.BeforePerS + out.AfterPerS) / 2
 	others := a.othersUnder(f)

@@ -84,8 +84,6 @@ func (a *admission) settles(now time.Duration, applied bool) {
 		took = float64(a.riding)
 	}
 	switch {
-	case a.crowded && a.each == 0:
-		a.each = max(took, leastEach)
 	case a.crowded:
 		a.each = max(a.each+weight*(took-a.each), leastEach)
 	case a.each > 0:

@@ -60,11 +60,11 @@
 // the same batch that moves its pending or running row, so a job is always in exactly
 // one place. An enqueue is acknowledged when its tick is settled as applied, or its own
 // row came back in a rejection: that alone makes it a duplicate, not the rejection. A
-// run starts when the tick that claims it is settled. That may be the one that inserts the job: if it is
-// due, there is a slot, and no other job waits for one, it never has a pending row, which saves a
-// tick and three changes of rows. So its handler may be called before Enqueue returns. While an
-// owner still reads the running rows of earlier ones, none is: a page could bring that job. After a takeover every running
-// row with a run id below fence<<32 is rescued, even if its owner seems alive: run again, or,
+// run starts when the tick that claims it is settled. That may be the one that inserts the job: if
+// it is due, there is a slot, and no other job waits for one, it never has a pending row, which
+// saves a tick and three changes of rows. So its handler may be called before Enqueue returns.
+// While an owner still reads the running rows of earlier ones, none is: a page could bring that
+// job. After a takeover every running row with a run id below fence<<32 is rescued, even if its owner seems alive: run again, or,
 // with the policy at_most_once, ended as abandoned. Attempts are read from the rows
 // and count claims.
 //

@@ -187,14 +187,12 @@ func (m *machine) room(free, planned int) int {
 // wanted is how many slots a plan could use now.
 func (m *machine) wanted(now moment) int {
 	switch {
-	case len(m.singles) == 0 && !m.head.Pause.On:
-		return max(0, min(m.waiting.due(now)+m.comers(now), m.room(m.cfg.maxRunning, 0)))
-	case len(m.singles) == 0:
-		return 0
-	case m.singles[0].needsSlot():
+	case len(m.singles) > 0 && m.singles[0].needsSlot():
 		return 1
+	case len(m.singles) > 0, m.head.Pause.On:
+		return 0
 	}
-	return 0
+	return max(0, min(m.waiting.due(now)+m.comers(now), m.room(m.cfg.maxRunning, 0)))
 }
 
 func (m *machine) add(p *plan, i *intent, now moment) {

@@ -81,8 +81,7 @@ func (l *load) tell(to control.Load) error {
 
 func (l *load) stats() (sum control.Stats) {
 	for _, w := range l.workers {
-		s := w.Stats()
-		sum.Cycles, sum.Came, sum.Enqueuing = sum.Cycles+s.Cycles, sum.Came+s.Came, sum.Enqueuing+s.Enqueuing
+		sum.Add(w.Stats())
 	}
 	return sum
 }

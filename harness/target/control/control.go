@@ -207,6 +207,17 @@ type Stats struct {
 	Operations int64 `json:"operations,omitempty"`
 }
 
+// Add adds those of another worker, or of another life.
+func (s *Stats) Add(o Stats) {
+	s.Cycles += o.Cycles
+	s.Stale += o.Stale
+	s.Unknown += o.Unknown
+	s.LeasesLost += o.LeasesLost
+	s.Enqueuing += o.Enqueuing
+	s.Came += o.Came
+	s.Operations += o.Operations
+}
+
 // Load is what a worker with jobs enqueues, in place of its workload's own rate; the zero value
 // is that rate again.
 type Load struct {

@@ -290,7 +290,7 @@ func (f *Fleet) Hits() []Hit {
 func (f *Fleet) Stats() control.Stats {
 	var sum control.Stats
 	for _, w := range f.workers {
-		add(&sum, w.Stats())
+		sum.Add(w.Stats())
 	}
 	return sum
 }

@@ -134,19 +134,9 @@ func (w *Worker) Stats() control.Stats {
 	defer w.mu.Unlock()
 	s := w.past
 	if w.cur != nil {
-		add(&s, w.cur.totals())
+		s.Add(w.cur.totals())
 	}
 	return s
-}
-
-func add(sum *control.Stats, s control.Stats) {
-	sum.Cycles += s.Cycles
-	sum.Stale += s.Stale
-	sum.Unknown += s.Unknown
-	sum.LeasesLost += s.LeasesLost
-	sum.Enqueuing += s.Enqueuing
-	sum.Operations += s.Operations
-	sum.Came += s.Came
 }
 
 // Start starts the worker's next life and waits until it is ready. One that is not ready in
@@ -214,7 +204,7 @@ func (w *Worker) spawn() (*life, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.cur != nil {
-		add(&w.past, w.cur.totals())
+		w.past.Add(w.cur.totals())
 		w.past.Enqueuing = 0 // what a dead process was about it is about no more
 	}
 	w.lives++

@@ -98,10 +98,9 @@ func (e *enqueuer) run(ctx context.Context) {
 			}
 		}()
 		ended := context.WithoutCancel(ctx) // what is under way is finished
-		switch {
-		case now.Open > 0:
+		if now.Open > 0 {
 			e.keepOpen(stage, now.Open, func(j job.Job, done func()) { e.begin(ended, &wg, j, tries, done) })
-		default:
+		} else {
 			e.arrive(stage, now.Rate, func(j job.Job) { e.begin(ended, &wg, j, tries, func() {}) })
 		}
 		end()
