@@ -182,7 +182,7 @@ func TestSpreadUnsafe(t *testing.T) {
 		want     string
 	}{
 		"jobs elsewhere":            {kindJobs, func(e *bench.Env) { e.Shards = own{e.Shards} }, "and its row is gone"},
-		"batches that are not done": {kindJobs, func(e *bench.Env) { e.Shards = &broken{Shards: e.Shards, unsent: true} }, "and it was reported completed 1 times"},
+		"batches that are not done": {kindJobs, func(e *bench.Env) { e.Shards = &broken{Shards: e.Shards, unsent: true} }, "was completed 2 times"},
 		"effects lost":              {kindEffects, func(e *bench.Env) { e.Sink = &forgetful{Sink: e.Sink} }, "was accepted 0 times"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

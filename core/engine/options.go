@@ -18,7 +18,7 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultTTL          = 30 * time.Second
+	DefaultTTL          = 6 * time.Second
 	DefaultDriftBound   = clock.DefaultDriftBound
 	DefaultMarginBase   = clock.DefaultMarginBase
 	DefaultDrainTimeout = 30 * time.Second
@@ -100,7 +100,7 @@ type Options struct {
 // Ownership is how shards are owned.
 type Ownership struct {
 	// TTL is how long a contender must see an owner's ticks stand still, in
-	// whole milliseconds; default 30 s. An owner ticks every third of it.
+	// whole milliseconds; default 6 s. An owner ticks every third of it.
 	TTL time.Duration
 	// RequestTimeout bounds the wait for the answer to one copy; default TTL/6.
 	RequestTimeout time.Duration

@@ -22,11 +22,11 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ got, want any }{
-		"TTL":             {o.TTL.String(), "30s"},
-		"RequestTimeout":  {o.RequestTimeout.String(), "5s"},
+		"TTL":             {o.TTL.String(), "6s"},
+		"RequestTimeout":  {o.RequestTimeout.String(), "1s"},
 		"DriftBound":      {o.DriftBound, 0.01},
 		"MarginBase":      {o.MarginBase.String(), "100ms"},
-		"the margin":      {o.margin().String(), "700ms"},
+		"the margin":      {o.margin().String(), "220ms"},
 		"Rank":            {o.Rank(store.ShardID{}), 0},
 		"DrainTimeout":    {o.DrainTimeout.String(), "30s"},
 		"MaxOps":          {o.MaxOps, 100},
@@ -40,7 +40,7 @@ func TestDefaults(t *testing.T) {
 		"Horizon":         {o.Horizon.String(), "1m0s"},
 		"MaxLoaded":       {o.MaxLoaded, 10_000},
 		"PageSize":        {o.PageSize, 200},
-		"InboxPoll":       {o.InboxPoll.String(), "5s"},
+		"InboxPoll":       {o.InboxPoll.String(), "1s"},
 		"TrimEvery":       {o.TrimEvery, 100},
 		"DedupeWindow":    {o.DedupeWindow.String(), "24h0m0s"},
 		"LateAfter":       {o.LateAfter.String(), "4s"},

@@ -20,7 +20,7 @@ import (
 )
 
 // DefaultTTL is how long a member may be silent before it counts as gone.
-const DefaultTTL = 30 * time.Second
+const DefaultTTL = 6 * time.Second
 
 // Options configure a Group. Store, Cell and Name are needed.
 type Options struct {
@@ -29,7 +29,7 @@ type Options struct {
 	// so that it prefers what it had.
 	Cell, Name string
 	// TTL is for how long a member may be silent before it counts as gone; default
-	// 30 s. A member beats every third of it.
+	// 6 s. A member beats every third of it.
 	TTL time.Duration
 	// Expected members count as present from the start, until they have been silent
 	// for the ttl: else the first process of a cell would prefer everything.

@@ -31,7 +31,7 @@
 // # Crashes
 //
 // Crash ends the process as kill -9 would, and starts another one, which takes the shard
-// over when the ttl of 30 s is over, and runs again what was running. A handler says
+// over when the ttl of 6 s is over, and runs again what was running. A handler says
 // return h.Crash() where it is to end. CrashAt crashes the process at a step of a job's
 // life; this is how to see that a handler may run twice:
 //

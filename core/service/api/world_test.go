@@ -76,7 +76,7 @@ func inWorld(t *testing.T, f func(*world), change ...func(*api.Options)) {
 				"bad":  func(context.Context, *worker.Task) error { return errors.New("on purpose") },
 				"slow": w.slow,
 			},
-			Engine: engine.Options{Name: "a", Queues: queues, World: engine.World{Clock: clock.Go()}, Reports: engine.Reports{Logger: quiet}},
+			Engine: engine.Options{Name: "a", Queues: queues, Ownership: engine.Ownership{TTL: 30 * time.Second}, World: engine.World{Clock: clock.Go()}, Reports: engine.Reports{Logger: quiet}},
 		})
 		if err != nil {
 			t.Fatal(err)
