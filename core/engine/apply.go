@@ -14,9 +14,18 @@ func (m *machine) settled(p *plan) {
 	m.buried(p)
 	m.counted(p)
 	for _, i := range p.intents {
-		delete(m.lookups, i.job()) // it shows what was before
-		if i.kind == doPlace {
+		for _, id := range i.jobs() {
+			delete(m.lookups, id) // it shows what was before
+		}
+		switch i.kind {
+		case doPlace:
 			i.e.key = i.put
+			continue
+		case doSweep:
+			for _, id := range i.jobs() {
+				m.out = append(m.out, effect{kind: effDone, i: i, run: job.Run{Job: job.Job{ID: id}}})
+			}
+			m.swept(1)
 			continue
 		}
 		m.out = append(m.out, effect{kind: effDone, i: i, run: i.runOf()})
@@ -33,8 +42,6 @@ func (m *machine) settled(p *plan) {
 			m.claimed(i)
 		case doFinish:
 			m.ended(p, i)
-		case doSweep:
-			m.swept(1)
 		case doCancel:
 			m.forget(i.job())
 			m.acknowledge(i, false)
@@ -60,8 +67,6 @@ func (i *intent) runOf() job.Run {
 		return job.Run{}
 	case doClaim:
 		return job.Run{Job: i.e.job, ID: i.run, Attempt: i.attempt, Due: i.e.due, First: i.first}
-	case doSweep:
-		return job.Run{Job: job.Job{ID: job.ID(i.ended.ID)}}
 	}
 	return job.Run{Job: i.e.job, ID: i.e.run, Attempt: i.e.attempt}
 }

@@ -174,11 +174,11 @@ func (m *machine) runEnded(id job.ID, to job.State) {
 	}
 }
 
-func (m *machine) cancelOps(i *intent, now moment) []store.Op {
+func (m *machine) cancelOps(p *plan, i *intent, now moment) []store.Op {
 	e := i.e
 	i.waited = m.waiting.remove(e) || i.waited
 	m.ending(i, job.Cancelled, now)
-	return append(m.endOps(i, job.Cancelled, e.attempt, e.run, i.note, nil, now), remove(e.key))
+	return append(m.endOps(p, i, job.Cancelled, e.attempt, e.run, i.note, nil, now), remove(e.key))
 }
 
 // putBack gives the job of a command that did not happen back to those that wait for

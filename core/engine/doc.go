@@ -274,8 +274,9 @@
 //   - The body travels with the pending and running rows, and the job row, which
 //     outlives them, holds the state only: a takeover loads by scans alone, and a day
 //     of job rows costs no payload.
-//   - Job rows to sweep are found by an index row (KindEnded) that the ending tick
-//     writes, not by a scan over all job rows.
+//   - Job rows to sweep are found by index rows (KindEnded) that the ending tick writes, not by a
+//     scan over all job rows. Up to seven jobs that end by one tick share one, and are swept by one
+//     batch: a row that outlived some of its jobs would sweep one that was enqueued again since.
 //   - A rejection of the sole copy of a batch ends it as failed, as in core/lock; with
 //     another copy out of sight it is unknown.
 //   - Takeover loads after its batch is settled; to load between look and batch is

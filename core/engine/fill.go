@@ -1,5 +1,11 @@
 package engine
 
+import (
+	"slices"
+
+	"fencepost/core/job"
+)
+
 // turnOf is which kind of work is planned first.
 type turnOf int
 
@@ -10,33 +16,34 @@ const (
 	turns
 )
 
-// fill plans all kinds of work. Ends and claims may have two fifths of the batch each, and the
-// rest a fifth, before any has more: so under a flood no more jobs are taken than are run, and what
-// was taken is served first. While no job waits for a claim, ends have three fifths and the rest two:
-// an end makes three changes, and an enqueue that is claimed at once two, so as many jobs come as end. The
-// kinds take turns going first, so that what is too large to go with others has its time.
+// fill plans all kinds of work. Ends and claims may have two fifths of the batch each, and the rest a
+// tenth, before any has more: so under a flood no more jobs are taken than are run, what was taken is
+// served first, and what has piled up is gone soon. While no job waits for a claim, ends and the rest
+// have half of it each: an end makes hardly more changes than an enqueue that is claimed at once, so as
+// many jobs come as end. The kinds take turns going first, so that what is too large to go with others
+// has its time.
 func (m *machine) fill(p *plan, in tickInput) {
 	m.takePause(p, in.now)
 	ends, commands, rest := newShare(&m.queue.ends), newShare(&m.queue.commands), newShare(&m.queue.rest)
-	spare := 0 // of the fifths that claims have
+	part := func(tenths int) int { return max(m.cfg.maxOps*tenths/10, mostOps) }
+	forEnds, forRest := part(4), part(1)
 	if m.waiting.due(in.now) == 0 {
-		spare = 1
+		forEnds, forRest = part(5), part(5)
 	}
-	part := func(fifths int) int { return max(m.cfg.maxOps*fifths/5, opsOf+2) }
-	m.takePlaces(p, in.now, part(1))
+	m.takePlaces(p, in.now, part(2))
 	for n := range turns {
 		switch (m.turn + n) % turns {
 		case endsFirst:
-			m.takeShare(p, &ends, in, len(p.batch.Ops)+part(2+spare))
+			m.takeShare(p, &ends, in, len(p.batch.Ops)+forEnds)
 		case restFirst:
 			if in.fires {
 				m.takeFires(p, in.now)
 			}
-			most := len(p.batch.Ops) + part(1+spare)
+			most := len(p.batch.Ops) + forRest
 			m.takeShare(p, &commands, in, most)
 			m.takeShare(p, &rest, in, most)
 		case claimsFirst:
-			m.takeClaims(p, in, len(p.batch.Ops)+part(2))
+			m.takeClaims(p, in, len(p.batch.Ops)+part(4))
 		}
 	}
 	m.takeShare(p, &ends, in, m.cfg.maxOps)
@@ -121,7 +128,7 @@ func (m *machine) turnOf(p *plan, i *intent, now moment) turn {
 		return over
 	case m.duplicate(i):
 		return over
-	case p.jobs[i.job()]:
+	case slices.ContainsFunc(i.jobs(), func(id job.ID) bool { return p.jobs[id] }):
 		return waits
 	case i.kind == doSchedule:
 		t = m.decideSchedule(p, i, now)

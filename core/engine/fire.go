@@ -151,7 +151,7 @@ func (m *machine) recurrenceOps(p *plan, i *intent, now moment) (ops []store.Op)
 	}
 	for _, c := range i.enqueues {
 		p.jobs[c.job()] = true
-		ops = append(ops, m.enqueueOps(c, now)...)
+		ops = append(ops, m.enqueueOps(p, c, now)...)
 	}
 	return ops
 }

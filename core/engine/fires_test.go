@@ -107,7 +107,7 @@ func TestWhatAnotherEnqueuesWaits(t *testing.T) {
 			r.m.finished(j.ID, run.ID, nil, r.now, 0)
 			next, _ := j.Next(job.Completed, 1)
 			return next.ID
-		}, "+job +ended -running *job +pending"},
+		}, "+ended +job -running *job +pending"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

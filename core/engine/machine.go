@@ -199,6 +199,18 @@ func (i *intent) job() job.ID {
 	return i.e.job.ID
 }
 
+// jobs are those that it changes, and schedules: of a sweep several.
+func (i *intent) jobs() []job.ID {
+	if i.kind != doSweep {
+		return []job.ID{i.job()}
+	}
+	var out []job.ID
+	for _, id := range i.ended.Indexed() {
+		out = append(out, job.ID(id))
+	}
+	return out
+}
+
 type effectKind int
 
 const (

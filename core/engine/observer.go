@@ -70,7 +70,13 @@ type Change struct {
 func (p *plan) changes() []Change {
 	out := make([]Change, 0, len(p.intents))
 	for _, i := range p.intents {
-		if i.kind != doFire && i.kind != doSchedule && i.kind != doPlace {
+		switch i.kind {
+		case doFire, doSchedule, doPlace:
+		case doSweep:
+			for _, id := range i.jobs() {
+				out = append(out, Change{Kind: StepSweep, Job: id})
+			}
+		default:
 			out = append(out, i.change())
 		}
 		for _, c := range i.enqueues {
@@ -87,7 +93,7 @@ func (p *plan) changes() []Change {
 func (i *intent) change() Change {
 	c := Change{Kind: stepOf(i), Job: i.job()}
 	switch {
-	case i.kind == doSweep, i.kind == doPause:
+	case i.kind == doPause:
 	case i.kind == doRedrive:
 		c.Due = i.then.due
 	case i.kind == doEnqueue:

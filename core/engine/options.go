@@ -40,7 +40,7 @@ const (
 // minBytes and minOps are the least that leave room for jobs.
 const (
 	minBytes = 4 << 10
-	minOps   = 8
+	minOps   = mostOps
 )
 
 // Queue is a queue and its fixed number of shards.

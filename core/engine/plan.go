@@ -36,7 +36,11 @@ type plan struct {
 	crowded bool
 	bytes   int
 
+	// jobs are those that it changes, and schedules.
 	jobs map[job.ID]bool
+	// indexed are those that end: every MaxIndexed of them share a row, the last of which is the
+	// operation index.
+	indexed, index int
 }
 
 // next plans a batch, or returns nil if there is nothing to do. Nothing else may
@@ -103,9 +107,14 @@ func (m *machine) again(p *plan, i *intent, now moment) bool {
 // schedule's.
 const opsOf = 3
 
+// mostOps is the most that any intent makes: a sweep, of a row of the index and the jobs that it names.
+const mostOps = 1 + store.MaxIndexed
+
 // ops is the most operations that an intent makes, whatever it comes to.
 func (i *intent) ops() int {
 	switch {
+	case i != nil && i.kind == doSweep:
+		return 1 + len(i.jobs())
 	case i == nil || i.e == nil:
 	case len(i.e.job.Then) > 0:
 		return opsOf + 2
@@ -123,7 +132,7 @@ func (i *intent) most() int {
 	case i.kind == doPause:
 		return 0
 	case i.kind == doSweep:
-		return opsOf * (store.RowBytes + len(i.ended.ID))
+		return i.ops() * (store.RowBytes + len(i.ended.ID))
 	case i.kind == doSchedule:
 		return i.command.most(i.r)
 	}
@@ -196,18 +205,20 @@ func (m *machine) wanted(now moment) int {
 }
 
 func (m *machine) add(p *plan, i *intent, now moment) {
-	p.jobs[i.job()] = true
+	for _, id := range i.jobs() {
+		p.jobs[id] = true
+	}
 	p.intents = append(p.intents, i)
 	var ops []store.Op
 	switch i.kind {
 	case doEnqueue:
-		ops = m.enqueueOps(i, now)
+		ops = m.enqueueOps(p, i, now)
 	case doClaim:
 		ops = m.claimOps(p, i, now)
 	case doFinish:
-		ops = m.finishOps(i, now)
+		ops = m.finishOps(p, i, now)
 	case doCancel:
-		ops = m.cancelOps(i, now)
+		ops = m.cancelOps(p, i, now)
 	case doRedrive:
 		ops = m.redriveOps(i, now)
 	case doHasten:
@@ -218,7 +229,10 @@ func (m *machine) add(p *plan, i *intent, now moment) {
 		p.batch.To.Pause = i.after(m.head.Pause, now)
 	case doFire, doSchedule:
 	case doSweep:
-		ops = []store.Op{remove(i.ended.Key), remove(jobKey(job.ID(i.ended.ID)))}
+		ops = []store.Op{remove(i.ended.Key)}
+		for _, id := range i.jobs() {
+			ops = append(ops, remove(jobKey(id)))
+		}
 	}
 	p.put(append(ops, m.recurrenceOps(p, i, now)...))
 	if i.claim != nil {
@@ -252,27 +266,44 @@ func (m *machine) runningRows(i *intent, place uint32, n tries) []store.Op {
 	}
 }
 
-// endOps writes the state of a job that has ended, and its place in the index by
-// which it is swept, or in the dead letter queue, which is swept by people only.
-func (m *machine) endOps(i *intent, to job.State, attempt int, run job.RunID, why string, body []byte, now moment) []store.Op {
+// endOps writes the state of a job that has ended. It is named in the index by which it is swept, or in
+// the dead letter queue, which is swept by people only.
+func (m *machine) endOps(p *plan, i *intent, to job.State, attempt int, run job.RunID, why string, body []byte, now moment) []store.Op {
 	at := max(now.wall, m.head.LowEnded+1, m.sweeps.target+1, m.dead.upTo+1)
 	row := store.Row{Key: jobKey(i.e.job.ID), State: string(to), Attempt: attempt, Run: int64(run), Place: at, Note: why, Body: i.e.job.Request}
-	index := store.Row{Key: store.Key{Kind: store.KindEnded, At: at, ID: string(i.e.job.ID)}, Run: int64(run)}
-	if to == job.DLQ {
-		index.Kind, index.Attempt, index.Note, index.Body = store.KindDLQ, attempt, why, body
+	if to != job.DLQ {
+		p.ends(i, at, run)
+		return []store.Op{put(row)}
 	}
-	i.put = index.Key
-	return []store.Op{put(row), put(index)}
+	dead := store.Row{Key: store.Key{Kind: store.KindDLQ, At: at, ID: string(i.e.job.ID)}, Attempt: attempt, Run: int64(run), Note: why, Body: body}
+	i.put = dead.Key
+	return []store.Op{put(row), put(dead)}
 }
 
-func (m *machine) enqueueOps(i *intent, now moment) []store.Op {
+// ends has the index of ended jobs name the job of an intent, in the row of the one before it if there
+// is room.
+func (p *plan) ends(i *intent, at int64, run job.RunID) {
+	id := string(i.e.job.ID)
+	if p.indexed++; p.indexed%store.MaxIndexed == 1 {
+		p.index = len(p.batch.Ops)
+		i.put = store.Key{Kind: store.KindEnded, At: at, ID: id}
+		p.put([]store.Op{put(store.Row{Key: i.put, Run: int64(run)})})
+		return
+	}
+	row := &p.batch.Ops[p.index].Row
+	before := len(row.Body)
+	row.Run, row.Body, i.put = max(row.Run, int64(run)), append(append(row.Body, id...), ' '), row.Key
+	p.bytes += len(row.Body) - before
+}
+
+func (m *machine) enqueueOps(p *plan, i *intent, now moment) []store.Op {
 	if i.condemned != "" {
 		// Only a row of the inbox comes here: its job was acknowledged.
 		var body []byte
 		if i.readable {
 			body = i.e.body
 		}
-		ops := m.endOps(i, job.DLQ, 0, 0, i.condemned, body, now)
+		ops := m.endOps(p, i, job.DLQ, 0, 0, i.condemned, body, now)
 		ops[0].Kind = store.PutNew
 		return ops
 	}
@@ -292,7 +323,7 @@ func (m *machine) claimOps(p *plan, i *intent, now moment) []store.Op {
 			body = e.body
 		}
 		m.ending(i, job.DLQ, now)
-		return append(m.endOps(i, job.DLQ, e.attempt, e.run, i.condemned, body, now), remove(e.key))
+		return append(m.endOps(p, i, job.DLQ, e.attempt, e.run, i.condemned, body, now), remove(e.key))
 	}
 	m.seq++
 	p.slots++
@@ -305,7 +336,7 @@ func (m *machine) claimOps(p *plan, i *intent, now moment) []store.Op {
 	return append(ops, remove(e.key))
 }
 
-func (m *machine) finishOps(i *intent, now moment) []store.Op {
+func (m *machine) finishOps(p *plan, i *intent, now moment) []store.Op {
 	e, why, body := i.e, i.note, i.e.body
 	if i.condemned != "" {
 		// Its note or its body is what the store refuses.
@@ -319,7 +350,7 @@ func (m *machine) finishOps(i *intent, now moment) []store.Op {
 		if i.to == job.DLQ && (len(i.enqueues) > 0 || i.followed) {
 			body = alone(e.job) // or a redrive would have it followed once more
 		}
-		return append(m.endOps(i, i.to, e.attempt, e.run, why, body, now), remove(e.key))
+		return append(m.endOps(p, i, i.to, e.attempt, e.run, why, body, now), remove(e.key))
 	}
 	n := e.tries
 	if i.spared {

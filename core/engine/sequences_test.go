@@ -66,7 +66,7 @@ func TestEndsWaitForSchedules(t *testing.T) {
 	r.wantOps(p, "+state")
 	r.m.settled(p)
 	p = r.next(0)
-	r.wantOps(p, "+job +ended -running +state")
+	r.wantOps(p, "+ended +job -running +state")
 	r.m.settled(p)
 	if !s.state.Disabled || !s.state.Active.IsZero() {
 		t.Errorf("%+v", s.state)
@@ -88,7 +88,7 @@ func TestSequences(t *testing.T) {
 	}
 	first := start(func(*job.Job) {})
 	p := r.finish(first, nil)
-	r.wantOps(p, "+job +ended -running *job +pending")
+	r.wantOps(p, "+ended +job -running *job +pending")
 	if c := p.changes(); len(c) != 2 || c[1].Kind != StepEnqueue || c[1].After != first.Job.ID {
 		t.Errorf("%+v", c)
 	}
@@ -99,7 +99,7 @@ func TestSequences(t *testing.T) {
 	}
 	r.m.settled(r.finish(second, nil))
 	third := r.runs(5)[0]
-	r.wantOps(r.finish(third, nil), "+job +ended -running")
+	r.wantOps(r.finish(third, nil), "+ended +job -running")
 
 	r.m.settled(r.finish(start(func(*job.Job) {}), errors.New("no")))
 	if p := r.next(5); p != nil {
@@ -132,13 +132,13 @@ func TestAnOccurrenceLastsAsLongAsItsSequence(t *testing.T) {
 	r.pass(1000)
 	r.m.settled(r.fires(0))
 	p := r.finish(r.runs(5)[0], nil)
-	r.wantOps(p, "+job +ended -running *job +pending")
+	r.wantOps(p, "+ended +job -running *job +pending")
 	r.m.settled(p)
 	if s.state.Active.IsZero() {
 		t.Error("it has ended with its first job")
 	}
 	p = r.finish(r.runs(5)[0], nil)
-	r.wantOps(p, "+job +ended -running +state")
+	r.wantOps(p, "+ended +job -running +state")
 	r.m.settled(p)
 	if !s.state.Active.IsZero() {
 		t.Error("it has not ended")
@@ -156,7 +156,7 @@ func TestCancelledOccurrences(t *testing.T) {
 	p := r.fires(0)
 	r.m.settled(p)
 	r.command(doCancel, p.intents[0].enqueues[0].job())
-	r.wantOps(r.next(0), "+job +ended -pending +state")
+	r.wantOps(r.next(0), "+ended +job -pending +state")
 }
 
 // TestAnUnreadableJobEndsItsOccurrence: or its schedule would wait for ever.

@@ -84,7 +84,7 @@ func (m *machine) swept(n int) {
 func (o *owner) sweep(rows []store.Row, failed bool, inInbox map[string]bool) {
 	retire, below := o.e.o.Retire, o.m.lowestRun()
 	may := slices.IndexFunc(rows, func(r store.Row) bool {
-		return inInbox[r.ID] || retire != nil && job.RunID(r.Run) >= below
+		return slices.ContainsFunc(r.Indexed(), func(id string) bool { return inInbox[id] }) || retire != nil && job.RunID(r.Run) >= below
 	})
 	if may < 0 {
 		may = len(rows)
@@ -93,9 +93,11 @@ func (o *owner) sweep(rows []store.Row, failed bool, inInbox map[string]bool) {
 		o.m.sweep(rows, failed, may)
 		return
 	}
-	ended := make([]job.ID, may)
-	for n, row := range rows[:may] {
-		ended[n] = job.ID(row.ID)
+	var ended []job.ID
+	for _, row := range rows[:may] {
+		for _, id := range row.Indexed() {
+			ended = append(ended, job.ID(id))
+		}
 	}
 	o.e.wg.Go(func() {
 		ctx, stop := o.e.timeout(o.ctx, o.e.o.TTL)

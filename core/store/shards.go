@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -71,7 +72,7 @@ const (
 	KindPending Kind = 1 // At: scan order, not before the due time; the job's body
 	KindRunning Kind = 2 // At: the run id, or a later number under the same fence; the job's body
 	KindJob     Kind = 3 // At: 0, so that it is found by the id alone; the job's state
-	KindEnded   Kind = 4 // At: when the job ended; the index by which job rows are swept
+	KindEnded   Kind = 4 // At: when its jobs ended; the index by which job rows are swept, see Row.Indexed
 	KindDLQ     Kind = 5 // At: when the job ended; the job's body
 	// KindSchedule has two rows for each schedule, whose ID is the schedule's: the
 	// definition with At 0, the state with At 1, both in Body.
@@ -108,8 +109,15 @@ type Row struct {
 	Wait    int64  // KindPending: for how long the job had to wait when the row was written, in ms; 0: not at all, but for its own time
 	Place   int64  // KindJob: At of the job's other row, by which it is found; KindPending and KindRunning: how many of the claims before do not count as attempts
 	Note    string // reason of the last failure
-	Body    []byte // the job; of KindJob its job.Job.Request
+	Body    []byte // the job; of KindJob its job.Job.Request; of KindEnded see Indexed
 }
+
+// MaxIndexed is how many jobs a row of KindEnded names at most.
+const MaxIndexed = 7
+
+// Indexed are the ids of the jobs that a row of KindEnded names, which one batch has ended: its own ID,
+// and those in its Body. Its Run is the last of theirs.
+func (r Row) Indexed() []string { return append([]string{r.ID}, strings.Fields(string(r.Body))...) }
 
 // OpKind is what an Op does.
 type OpKind int8

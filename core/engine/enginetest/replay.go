@@ -126,13 +126,17 @@ func (t *truth) apply(s *shardTruth, c sim.ShardChange) {
 	for _, op := range c.Ops {
 		switch op.Kind {
 		case store.Put, store.PutNew:
-			t.put(s, c, op.Row)
-			s.rows[op.Row.Key] = op.Row
+			for _, row := range rowsOf(op.Row) {
+				t.put(s, c, row)
+				s.rows[row.Key] = row
+			}
 		case store.Delete:
 			if op.Row.Key.Kind == store.KindJob {
 				t.sweep(s, c, op.Row.Key)
 			}
-			delete(s.rows, op.Row.Key)
+			for _, row := range rowsOf(s.rows[op.Row.Key]) {
+				delete(s.rows, row.Key)
+			}
 		case store.DeleteUpTo, store.DeleteBetween, store.DeleteWithin:
 			t.w.counts[map[store.OpKind]string{store.DeleteUpTo: "trimmed", store.DeleteBetween: "leveled",
 				store.DeleteWithin: "emptied"}[op.Kind]]++
@@ -144,6 +148,19 @@ func (t *truth) apply(s *shardTruth, c sim.ShardChange) {
 			}
 		}
 	}
+}
+
+// rowsOf are a row for each job that it names.
+func rowsOf(row store.Row) (out []store.Row) {
+	if row.Kind != store.KindEnded {
+		return []store.Row{row}
+	}
+	for _, id := range row.Indexed() {
+		one := row
+		one.ID = id
+		out = append(out, one)
+	}
+	return out
 }
 
 func (t *truth) of(id string) *jobTruth {

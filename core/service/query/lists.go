@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,7 +29,7 @@ const (
 
 // Page asks for a part of a list.
 type Page struct {
-	// Limit is the most rows that are looked at, 1 to MaxLimit; 0: DefaultLimit.
+	// Limit is the most jobs, or schedules, that are looked at, 1 to MaxLimit; 0: DefaultLimit.
 	Limit int
 	// After is the Next of the page before; "": from the beginning.
 	After string
@@ -40,6 +41,48 @@ type cursor struct {
 	Shard int    `json:"s"`
 	At    int64  `json:"a"`
 	ID    string `json:"i"` // "": at the shard's beginning
+	// Jobs is how many of the jobs that the row names were looked at; 0: all.
+	Jobs int `json:"n,omitempty"`
+}
+
+// rest is the part of rows, from the cursor's on, that was not looked at: a row for each job.
+func (c cursor) rest(rows []store.Row) (out []store.Row) {
+	at := store.Key{Kind: store.KindEnded, At: c.At, ID: c.ID}
+	for _, row := range rows {
+		if row.Kind != store.KindEnded {
+			out = append(out, row)
+			continue
+		}
+		if row.Less(at) {
+			continue
+		}
+		ids := row.Indexed()
+		if row.Key == at {
+			ids = ids[min(c.Jobs, len(ids)):]
+		}
+		for _, id := range ids {
+			out = append(out, store.Row{Key: store.Key{Kind: row.Kind, At: row.At, ID: id}})
+		}
+	}
+	return out
+}
+
+// behind is the cursor behind the last job of those that rest returned.
+func (c cursor) behind(rows, rest []store.Row) cursor {
+	last := rest[len(rest)-1]
+	for _, row := range rows {
+		if row.Kind != store.KindEnded {
+			continue
+		}
+		if n := slices.Index(row.Indexed(), last.ID) + 1; n > 0 && row.At == last.At {
+			last.Key = row.Key
+			if c.Jobs = n; n == len(row.Indexed()) {
+				c.Jobs = 0
+			}
+		}
+	}
+	c.At, c.ID = last.At, last.ID
+	return c
 }
 
 func (c cursor) String() string {
@@ -67,7 +110,7 @@ func (p Page) parse(list string, shards int) (cursor, int, error) {
 	if err == nil {
 		err = json.Unmarshal(text, &c)
 	}
-	if err != nil || c.List != list || c.Shard < 0 || c.Shard >= shards {
+	if err != nil || c.List != list || c.Shard < 0 || c.Shard >= shards || c.Jobs < 0 || c.Jobs > 0 && c.ID == "" {
 		return c, 0, &PageError{"after", "is not the next of a page of this list"}
 	}
 	return c, p.Limit, nil
@@ -103,16 +146,20 @@ func (r *Reader) walk(ctx context.Context, list, queue string, p Page, kind stor
 				rng.AfterAt = low(h)
 			}
 		}
-		rows, err := r.scan(ctx, s, rng)
+		if c.Jobs > 0 {
+			rng.AfterID, rng.Limit = c.ID[:len(c.ID)-1], left+1 // from the row itself on
+		}
+		all, err := r.scan(ctx, s, rng)
 		if err != nil {
 			return "", err
 		}
+		rows := c.rest(all)
+		rows = rows[:min(left, len(rows))]
 		if err := see(s, rows); err != nil {
 			return "", err
 		}
 		if left -= len(rows); left == 0 {
-			last := rows[len(rows)-1]
-			return cursor{List: list, Shard: c.Shard, At: last.At, ID: last.ID}.String(), nil
+			return c.behind(all, rows).String(), nil
 		}
 	}
 	return "", nil

@@ -24,10 +24,24 @@ func TestLists(t *testing.T) {
 		w := newWorld(t)
 		want := map[job.State][]job.ID{}
 		states := []job.State{job.Pending, job.Running, job.DLQ, job.Completed, job.Cancelled, job.Abandoned}
+		shared := map[store.ShardID]store.Row{} // rows of the index with room for more jobs
 		for n := range 180 {
 			j, s := aJob(n)
 			state := states[n%len(states)]
-			w.put(s, nil, rows(t, j, state, int64(1000+n))...)
+			all := rows(t, j, state, int64(1000+n))
+			for i, row := range all {
+				if row.Kind != store.KindEnded {
+					continue
+				}
+				if open, ok := shared[s]; ok {
+					open.Body = append(slices.Clone(open.Body), row.ID+" "...)
+					all[i] = open
+				}
+				if shared[s] = all[i]; len(all[i].Indexed()) == 1+n%store.MaxIndexed {
+					delete(shared, s)
+				}
+			}
+			w.put(s, nil, all...)
 			want[state] = append(want[state], j.ID)
 		}
 		for _, state := range states {
@@ -89,6 +103,8 @@ func TestPagesThatCannotBe(t *testing.T) {
 			"another list's":       {job.Running, query.Page{After: next}, "after"},
 			"of no shard":          {job.Pending, query.Page{After: "eyJsIjoicGVuZGluZyIsInMiOjQwfQ"}, "after"},
 			"of a shard below all": {job.Pending, query.Page{After: "eyJsIjoicGVuZGluZyIsInMiOi0xfQ"}, "after"},
+			"within no row":        {job.Completed, query.Page{After: "eyJsIjoiY29tcGxldGVkIiwicyI6MCwibiI6Mn0"}, "after"},
+			"before a row's jobs":  {job.Completed, query.Page{After: "eyJsIjoiY29tcGxldGVkIiwicyI6MCwiaSI6IngiLCJuIjotMX0"}, "after"},
 		} {
 			var page *query.PageError
 			if _, _, err := w.reader.Jobs(t.Context(), "q", c.state, c.page); !errors.As(err, &page) || page.Field != c.field || !strings.Contains(err.Error(), c.field) {
