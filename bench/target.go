@@ -9,7 +9,7 @@ import (
 // AtMost is a target of an estimate: no part of its interval is above the limit. Of nothing
 // it is missed.
 func AtMost(name string, e stat.Estimate, limit float64) Target {
-	return Target{Name: name, Want: fmt.Sprintf("at most %.2f", limit), Got: estimate(e), Met: e.N > 0 && e.High <= limit}
+	return Target{Name: name, Want: fmt.Sprintf("at most %.3g", limit), Got: estimate(e), Met: e.N > 0 && e.High <= limit}
 }
 
 // AtLeast is one that no part of the interval may be below.

@@ -41,8 +41,8 @@ func (q BenchQuantity) bareRequests(ns []ArmNumbers, threads int) map[int]float6
 		return out
 	}
 	id := q.ID
-	if id == costScheduler {
-		id = costClient // what asks for bare requests is a process of the same kind
+	if id == CostScheduler {
+		id = CostClient // what asks for bare requests is a process of the same kind
 	}
 	ceilings := slices.DeleteFunc(slices.Clone(ns), func(c ArmNumbers) bool {
 		return !slices.ContainsFunc(ns, func(n ArmNumbers) bool { return n.Arm.Ceiling == c.Arm.ID })

@@ -181,8 +181,8 @@ func (n ArmNumbers) DearerThan(other ArmNumbers) stat.Estimate {
 
 // storePart is the nodes' part of the processor time, by round.
 func (n ArmNumbers) storePart() map[int]float64 {
-	part, client := map[int]float64{}, n.Cost(costClient).rounds
-	for round, store := range n.Cost(costStore).rounds {
+	part, client := map[int]float64{}, n.Cost(CostClient).rounds
+	for round, store := range n.Cost(CostStore).rounds {
 		if client[round] > 0 {
 			part[round] = store / (store + client[round])
 		}

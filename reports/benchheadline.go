@@ -41,7 +41,7 @@ func (b BenchResult) Claim(c BenchClaim) (*BenchHeadline, error) {
 		return nil, nil
 	}
 	var claims, intervals []string
-	if e := ns[arm].CostRatio(costCPU, ns[to]); e.N > 0 && doubt(ns, costCPU) == "" {
+	if e := ns[arm].CostRatio(CostCPU, ns[to]); e.N > 0 && doubt(ns, CostCPU) == "" {
 		claims = append(claims, shareText(e.Median)+" the processor time per "+c.Unit)
 		intervals = append(intervals, shareOnly(e.Low)+" to "+shareOnly(e.High))
 	}
@@ -124,16 +124,16 @@ func shareText(v float64) string {
 	return shareOnly(v) + " times"
 }
 
-// The quantity that stands for what an operation costs, and its parts in the order of charts.
-const costCPU = "cpu_s_per_1000"
-
+// The quantity that stands for what an operation costs, and its parts.
 const (
-	costClient    = "client_cpu_s_per_1000"
-	costStore     = "store_cpu_s_per_1000"
-	costScheduler = "scheduler_cpu_s_per_1000"
+	CostCPU       = "cpu_s_per_1000"
+	CostClient    = "client_cpu_s_per_1000"
+	CostStore     = "store_cpu_s_per_1000"
+	CostScheduler = "scheduler_cpu_s_per_1000"
 )
 
-var costCPUParts = []string{costClient, costScheduler, costStore}
+// costCPUParts are the parts in the order of charts.
+var costCPUParts = []string{CostClient, CostScheduler, CostStore}
 
 // CostRatio compares a quantity for each row change (of jobs: each job) with another arm's,
 // in the same round.

@@ -173,7 +173,7 @@ func benchBars(ns []ArmNumbers, narrow bool) []chart.SVG {
 	var costs, rates []chart.Bar
 	for _, n := range ns {
 		bar := chart.Bar{Label: n.label(ns), Pale: n.Arm.Control != ""}
-		if e := n.Cost(costCPU); e.N > 0 {
+		if e := n.Cost(CostCPU); e.N > 0 {
 			bar.Value, bar.Low, bar.High, bar.Text = e.Median, e.Low, e.High, intervalText(e.Median, e.Low, e.High)
 			for _, id := range costCPUParts {
 				bar.Parts = append(bar.Parts, chart.BarPart{Name: quantityHead(id), Value: n.Cost(id).Median})
@@ -186,7 +186,7 @@ func benchBars(ns []ArmNumbers, narrow bool) []chart.SVG {
 		}
 	}
 	title := "Processor time of 1000 operations, in s"
-	if doubt(ns, costCPU) != "" {
+	if doubt(ns, CostCPU) != "" {
 		title += " (do not quote)"
 	}
 	return []chart.SVG{

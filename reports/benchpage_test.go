@@ -233,7 +233,7 @@ func TestCostColumns(t *testing.T) {
 			t.Errorf("%s has no interval: %+v", c.Head, cell)
 		}
 	}
-	if want := map[string]bool{costCPU: true, "client_cpu_s_per_1000": true, "scheduler_cpu_s_per_1000": true, "store_cpu_s_per_1000": true,
+	if want := map[string]bool{CostCPU: true, "client_cpu_s_per_1000": true, "scheduler_cpu_s_per_1000": true, "store_cpu_s_per_1000": true,
 		costLWTs: false, "requests_per_op": false, "net_bytes_per_op": true, "bytes_per_op": true}; !maps.Equal(doubt, want) {
 		t.Errorf("the columns, and which are not to be quoted: %v", doubt)
 	}

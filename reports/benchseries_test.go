@@ -76,7 +76,7 @@ func TestSeries(t *testing.T) {
 	lines := readCSV(t, strings.TrimSuffix(page, ".html")+".csv")
 	quotable := map[string]int{}
 	for _, l := range lines[1:] {
-		if l[4] == "J/4" && l[5] == costCPU && l[1] != "another" {
+		if l[4] == "J/4" && l[5] == CostCPU && l[1] != "another" {
 			quotable[l[9]]++
 		}
 	}

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,13 +13,27 @@ import (
 
 // What the scheduler is meant to reach.
 const (
-	mostLWTs       = 0.10 // a job at saturation, those of the sink left out
-	mostWithEffect = 1.15 // a job with one effect, all of them
-	leastToRival   = 8.0  // jobs/s by those of a lock for every job
-	mostUnits      = 5.0  // bare LWT latencies from enqueue to completed, one job at a time
-	mostDecay      = 0.10 // from the first to the last fifth of a load
+	mostLWTs       = 0.05     // a job at saturation, those of the sink left out
+	mostWithEffect = 1.15     // a job with one effect, all of them
+	leastWithFence = 5.0      // jobs/s with a fenced effect by those of a lock for every job with an unfenced one
+	mostCPU        = 1.0 / 15 // processor time of all processes for a job, by that of a lock for every job
+	mostOwnCPU     = 0.15     // of the process of the scheduler and its clients, in ms a job
+	mostP50Units   = 2.5      // bare LWT latencies from enqueue to completed, one job at a time
+	mostP95Units   = 5.0
+	mostDecay      = 0.05 // from the first to the last fifth of a load
 	mostLate       = 2 * time.Second
 )
+
+// leastToRival are jobs/s by those of a lock for every job, with so many shards.
+func leastToRival(shards int) float64 {
+	switch {
+	case shards >= 16:
+		return 20
+	case shards >= 4:
+		return 15
+	}
+	return 8
+}
 
 func (s *Suite) targets(r *bench.Result) ([]bench.Target, error) {
 	numbers, err := r.Numbers()
@@ -32,17 +47,23 @@ func (s *Suite) targets(r *bench.Result) ([]bench.Target, error) {
 		switch {
 		case a.Control != "" || a.Processes > 0:
 		case a.Threads == 1 && a.Kind == kindJobs:
-			for _, percent := range []float64{50, 95} {
-				latency := func(sample bench.Sample) float64 { return float64(sample.Latency.ValueAtQuantile(percent)) }
-				out = append(out, bench.AtMost(fmt.Sprintf("one job at a time, %s: p%g from enqueue to completed, by that of a bare LWT", of, percent), r.Ratio(a.ID, ceilingID(1), latency), mostUnits))
+			for _, q := range []struct{ percent, most float64 }{{50, mostP50Units}, {95, mostP95Units}} {
+				latency := func(sample bench.Sample) float64 { return float64(sample.Latency.ValueAtQuantile(q.percent)) }
+				out = append(out, bench.AtMost(fmt.Sprintf("one job at a time, %s: p%g from enqueue to completed, by that of a bare LWT", of, q.percent), r.Ratio(a.ID, ceilingID(1), latency), q.most))
 			}
 		case a.Kind == kindJobs:
 			out = append(out, bench.AtMost("LWTs a job at saturation, without a sink, "+of, n.LWTs, mostLWTs))
+			if a.Baseline != "" {
+				rival := numbers[slices.IndexFunc(numbers, func(n reports.ArmNumbers) bool { return n.Arm.ID == a.Baseline })]
+				out = append(out, bench.AtLeast("jobs/s by those of a lock for every job, "+of, n.ToBaseline.Estimate, leastToRival(a.Shards)),
+					bench.AtMost("processor time for a job by that of a lock for every job, "+of, n.CostRatio(reports.CostCPU, rival), mostCPU))
+			}
+			out = append(out, bench.AtMost("processor time of the scheduler and its clients for a job, in ms, "+of, n.Cost(reports.CostClient).Estimate, mostOwnCPU))
 		case a.Kind == kindEffects:
 			out = append(out, bench.AtMost("LWTs a job with one effect, all of them, "+of, n.AllLWTs, mostWithEffect))
-		}
-		if a.Kind == kindJobs && a.Baseline != "" && a.Control == "" && a.Processes == 0 {
-			out = append(out, bench.AtLeast("jobs/s by those of a lock for every job, "+of, n.ToBaseline.Estimate, leastToRival))
+			if a.Baseline != "" {
+				out = append(out, bench.AtLeast("jobs/s with a fenced effect by those of a lock for every job with an unfenced one, "+of, n.ToBaseline.Estimate, leastWithFence))
+			}
 		}
 	}
 	for _, l := range r.Steady {

@@ -10,11 +10,12 @@ import (
 	"fencepost/reports/measure"
 )
 
-// did is what an arm did in every round: jobs/s, LWTs a job, those of the sink, and the
-// latency.
+// did is what an arm did in every round: jobs/s, LWTs a job, those of the sink, the latency, and the
+// processor time of clients and nodes for a job in ms.
 type did struct {
 	rate, lwts, sink float64
 	latency          time.Duration
+	clients, nodes   float64
 }
 
 // made is a result with made-up samples.
@@ -31,6 +32,8 @@ func made(t *testing.T, what map[string]did) *bench.Result {
 			x := bench.Sample{Arm: a.ID, Round: round, Seconds: 1, OK: int64(d.rate), Latency: measure.NewHistogram()}
 			x.Done, x.Ended = x.OK, x.OK
 			x.Sent.LWTs, x.SinkLWTs = int64(d.lwts*d.rate), int64(d.sink*d.rate)
+			x.Cost = &reports.BenchCost{Ops: x.OK, Spent: map[string]float64{
+				reports.SpentClientCPU: d.clients * d.rate / 1000, reports.SpentStoreCPU: d.nodes * d.rate / 1000}}
 			for range a.Parts {
 				x.Parts = append(x.Parts, measure.NewHistogram())
 			}
@@ -45,10 +48,10 @@ func made(t *testing.T, what map[string]did) *bench.Result {
 
 func good() map[string]did {
 	return map[string]did{
-		"C/32": {1000, 1, 0, 30 * time.Millisecond}, "C/1": {100, 1, 0, 10 * time.Millisecond},
-		"P": {200, 2, 0, time.Second}, "PS": {100, 2, 1, time.Second},
-		"J/4": {2000, 0.08, 0, 200 * time.Millisecond}, "J2/4": {2000, 0.08, 0, 200 * time.Millisecond},
-		"JS/4": {1000, 0.1, 1, 400 * time.Millisecond}, "J1/4": {30, 3, 0, 35 * time.Millisecond},
+		"C/32": {1000, 1, 0, 30 * time.Millisecond, 0.3, 2}, "C/1": {100, 1, 0, 10 * time.Millisecond, 0.3, 2},
+		"P": {120, 2, 0, time.Second, 2, 30}, "PS": {100, 2, 1, time.Second, 3, 40},
+		"J/4": {2000, 0.045, 0, 200 * time.Millisecond, 0.1, 1.9}, "J2/4": {2000, 0.045, 0, 200 * time.Millisecond, 0.1, 1.9},
+		"JS/4": {1000, 0.1, 1, 400 * time.Millisecond, 0.4, 3}, "J1/4": {30, 3, 0, 20 * time.Millisecond, 1, 9},
 	}
 }
 
@@ -80,15 +83,19 @@ func TestTargets(t *testing.T) {
 		missed []string // parts of the names
 		count  int
 	}{
-		{"good", func(map[string]did) {}, []reports.BenchSteady{load(100, level, time.Second), load(0, level, 0)}, nil, 8},
-		{"too many LWTs", func(m map[string]did) { m["J/4"] = did{2000, 0.11, 0, time.Second} }, nil, []string{"LWTs a job at saturation"}, 5},
-		{"slow", func(m map[string]did) { m["J/4"] = did{1500, 0.08, 0, time.Second} }, nil, []string{"jobs/s by those of a lock"}, 5},
-		{"no rival", func(m map[string]did) { m["P"] = did{0, 0, 0, time.Second} }, nil, []string{"jobs/s by those of a lock"}, 5},
-		{"two effects", func(m map[string]did) { m["JS/4"] = did{1000, 0.1, 2, time.Second} }, nil, []string{"LWTs a job with one effect"}, 5},
-		{"a slow single job", func(m map[string]did) { m["J1/4"] = did{10, 3, 0, 60 * time.Millisecond} }, nil, []string{"p50 from enqueue", "p95 from enqueue"}, 5},
-		{"decay", func(map[string]did) {}, []reports.BenchSteady{load(0, []int64{1000, 1000, 900, 900, 880}, 0)}, []string{"decay of jobs/s"}, 6},
-		{"late", func(map[string]did) {}, []reports.BenchSteady{load(100, level, 2*time.Second)}, []string{"p99 of lateness"}, 7},
-		{"too short to tell", func(map[string]did) {}, []reports.BenchSteady{load(0, level[:4], 0)}, []string{"decay of jobs/s"}, 6},
+		{"good", func(map[string]did) {}, []reports.BenchSteady{load(100, level, time.Second), load(0, level, 0)}, nil, 11},
+		{"too many LWTs", func(m map[string]did) { m["J/4"] = did{2000, 0.06, 0, time.Second, 0.1, 1.9} }, nil, []string{"LWTs a job at saturation"}, 8},
+		{"slow", func(m map[string]did) { m["J/4"] = did{1500, 0.045, 0, time.Second, 0.1, 1.9} }, nil, []string{"jobs/s by those of a lock"}, 8},
+		{"no rival", func(m map[string]did) { m["P"] = did{0, 0, 0, time.Second, 0, 0} }, nil,
+			[]string{"jobs/s by those of a lock", "processor time for a job by that"}, 8},
+		{"dear nodes", func(m map[string]did) { m["J/4"] = did{2000, 0.045, 0, time.Second, 0.1, 2.2} }, nil, []string{"processor time for a job by that"}, 8},
+		{"a dear scheduler", func(m map[string]did) { m["J/4"] = did{2000, 0.045, 0, time.Second, 0.2, 1.5} }, nil, []string{"of the scheduler and its clients"}, 8},
+		{"two effects", func(m map[string]did) { m["JS/4"] = did{1000, 0.1, 2, time.Second, 0.4, 3} }, nil, []string{"LWTs a job with one effect"}, 8},
+		{"slow effects", func(m map[string]did) { m["JS/4"] = did{400, 0.1, 1, time.Second, 0.4, 3} }, nil, []string{"jobs/s with a fenced effect"}, 8},
+		{"a slow single job", func(m map[string]did) { m["J1/4"] = did{10, 3, 0, 60 * time.Millisecond, 1, 9} }, nil, []string{"p50 from enqueue", "p95 from enqueue"}, 8},
+		{"decay", func(map[string]did) {}, []reports.BenchSteady{load(0, []int64{1000, 1000, 900, 900, 940}, 0)}, []string{"decay of jobs/s"}, 9},
+		{"late", func(map[string]did) {}, []reports.BenchSteady{load(100, level, 2*time.Second)}, []string{"p99 of lateness"}, 10},
+		{"too short to tell", func(map[string]did) {}, []reports.BenchSteady{load(0, level[:4], 0)}, []string{"decay of jobs/s"}, 9},
 	} {
 		m := good()
 		c.change(m)
