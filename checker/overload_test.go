@@ -90,27 +90,47 @@ func TestOverloadThresholds(t *testing.T) {
 	goodput := history.Threshold{Overload: history.OverloadGoodput, Least: 0.9}
 	most := func(of string, ms int64) history.Threshold { return history.Threshold{Overload: of, MaxMS: ms} }
 	paused := func(y *lockedRun) { y.fault("f4", "pause-worker", 12_000, 14_000, "w1") }
+	slowly := func(worker string) overloadStory { // four refusals by w2, the owner, while a worker is paused
+		return but(func(o *overloadStory) {
+			o.refusals = 40
+			o.change = func(y *lockedRun) {
+				y.fault("f4", "pause-worker", 12_000, 14_000, worker)
+				for at := range int64(4) {
+					y.refuse(13_000+10*at, 300, "held")
+				}
+			}
+		})
+	}
 	for name, c := range map[string]struct {
 		o      overloadStory
 		th     history.Threshold
 		status Status
 		says   string
 	}{
-		"goodput":             {sound, goodput, StatusPass, "with 35 jobs a second for a capacity of 10"},
-		"less goodput":        {but(func(o *overloadStory) { o.under = 8 }), goodput, StatusFail, "at least 0.9 are wanted"},
-		"none under a pause":  {but(func(o *overloadStory) { o.change = paused }), goodput, StatusPass, ""},
-		"less after a pause":  {but(func(o *overloadStory) { o.change, o.under = paused, 8 }), goodput, StatusFail, ""},
-		"two capacities":      {but(func(o *overloadStory) { o.after = 7 }), goodput, StatusInvalid, "10 jobs a second before and 7 afterwards: that is not one capacity"},
-		"nearly one capacity": {but(func(o *overloadStory) { o.after = 8 }), goodput, StatusPass, ""},
-		"no such load":        {but(func(o *overloadStory) { o.refusals = 15 }), goodput, StatusInvalid, "25 jobs a second came, and 3 times the capacity is 30"},
-		"nearly such a load":  {but(func(o *overloadStory) { o.refusals = 17 }), goodput, StatusPass, ""},
-		"no load at all":      {but(func(o *overloadStory) { o.before = 0 }), goodput, StatusInvalid, "no job ended while"},
-		"refused at once":     {sound, most(history.OverloadRefused, 20), StatusPass, "of 225 refusals by the owners"},
-		"refused later":       {sound, most(history.OverloadRefused, 19), StatusFail, "20.0 ms"},
-		"refused elsewhere":   {but(func(o *overloadStory) { o.elsewhere = true }), most(history.OverloadRefused, 100), StatusInvalid, "0 refusals by the owners"},
-		"started in time":     {sound, most(history.OverloadAccepted, 120), StatusPass, "120.0 ms, of 110 starts"},
-		"started late":        {sound, most(history.OverloadAccepted, 119), StatusFail, "120.0 ms"},
-		"normal at once":      {sound, most(history.OverloadNormal, 1000), StatusPass, "0.0 ms"},
+		"goodput":                              {sound, goodput, StatusPass, "with 35 jobs a second for a capacity of 10"},
+		"less goodput":                         {but(func(o *overloadStory) { o.under = 8 }), goodput, StatusFail, "at least 0.9 are wanted"},
+		"none under a pause":                   {but(func(o *overloadStory) { o.change = paused }), goodput, StatusPass, ""},
+		"less after a pause":                   {but(func(o *overloadStory) { o.change, o.under = paused, 8 }), goodput, StatusFail, ""},
+		"two capacities":                       {but(func(o *overloadStory) { o.after = 7 }), goodput, StatusInvalid, "10 jobs a second before and 7 afterwards: that is not one capacity"},
+		"nearly one capacity":                  {but(func(o *overloadStory) { o.after = 8 }), goodput, StatusPass, ""},
+		"no such load":                         {but(func(o *overloadStory) { o.refusals = 15 }), goodput, StatusInvalid, "25 jobs a second came, and 3 times the capacity is 30"},
+		"nearly such a load":                   {but(func(o *overloadStory) { o.refusals = 17 }), goodput, StatusPass, ""},
+		"no load at all":                       {but(func(o *overloadStory) { o.before = 0 }), goodput, StatusInvalid, "no job ended while"},
+		"refused at once":                      {sound, most(history.OverloadRefused, 20), StatusPass, "of 225 refusals by the owners"},
+		"refused later":                        {sound, most(history.OverloadRefused, 19), StatusFail, "20.0 ms"},
+		"refused elsewhere":                    {but(func(o *overloadStory) { o.elsewhere = true }), most(history.OverloadRefused, 100), StatusInvalid, "0 refusals by the owners"},
+		"refused later, under another's pause": {slowly("w1"), most(history.OverloadRefused, 299), StatusFail, "300.0 ms"},
+		"refused later, under its own pause":   {slowly("w2"), most(history.OverloadRefused, 20), StatusPass, "20.0 ms"},
+		"too little left of it": {but(func(o *overloadStory) {
+			o.change = func(y *lockedRun) { y.fault("f4", "pause-worker", 12_000, 15_500, "w1") }
+		}), goodput, StatusInvalid, "other faults leave 2500.0 ms of the overload"},
+		"less goodput without a node": {but(func(o *overloadStory) {
+			o.under = 8
+			o.change = func(y *lockedRun) { y.fault("f4", "kill-node", 12_000, 20_500, "n1") }
+		}), goodput, StatusFail, ""},
+		"started in time": {sound, most(history.OverloadAccepted, 120), StatusPass, "120.0 ms, of 110 starts"},
+		"started late":    {sound, most(history.OverloadAccepted, 119), StatusFail, "120.0 ms"},
+		"normal at once":  {sound, most(history.OverloadNormal, 1000), StatusPass, "0.0 ms"},
 		"normal later": {but(func(o *overloadStory) {
 			o.change = func(y *lockedRun) { y.refuse(24_000, 500, "held") }
 		}), most(history.OverloadNormal, 3500), StatusPass, "3500.0 ms"},

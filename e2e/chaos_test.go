@@ -109,7 +109,7 @@ func explained(t *testing.T, out string) []string {
 }
 
 // long are the scenarios that take more than 45 s: make evidence runs them.
-var long = []string{"jobs-overload", "kill-nodes", "latency-spike", "rolling-restart", "swarm"}
+var long = []string{"jobs-overload", "jobs-overload-kill-node", "jobs-overload-stop-owner", "kill-nodes", "latency-spike", "rolling-restart", "swarm"}
 
 // onAnother: the scenario needs another cluster than the one that is kept up.
 func onAnother(t *testing.T, name string) bool {

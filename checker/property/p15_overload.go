@@ -27,6 +27,8 @@ const (
 	mostApart = 0.25
 	// leastOffered is the part of what an overload is to offer that must have come.
 	leastOffered = 0.85
+	// leastJudged is how long an overload must be beside other faults.
+	leastJudged = int64(3e9)
 	// otherFaults is how long another fault under the overload counts after its end, and a ttl.
 	otherFaults = int64(2e9)
 	// normallyLate is how long after its request a job may start in normal times.
@@ -84,16 +86,16 @@ func (a *Judgement) measureOverload(f history.FaultWindow) *Overload {
 	out := &Overload{}
 	over := history.Span{From: f.From + rampUp, To: f.To}
 	saturated := a.injections(faultSaturate)
-	before, after := -1, -1 // the last one before, the first one after
+	before, after := -1, -1 // the last one before, and the last one
+	end := a.EndOfWork()
 	for n, s := range saturated {
 		switch {
 		case s.To <= f.From:
 			before = n
-		case s.From >= f.To && after < 0:
-			after = n
+		case s.From >= f.To:
+			after, end = n, min(end, s.From)
 		}
 	}
-	end := a.EndOfWork()
 	switch {
 	case len(a.injections(faultOverload)) > 1:
 		out.Why = "there are two overloads"
@@ -116,17 +118,18 @@ func (a *Judgement) measureOverload(f history.FaultWindow) *Overload {
 		return perSecond(ends, []history.Span{{From: s.From + rampUp, To: s.To}})
 	}
 	out.BeforePerS, out.AfterPerS = capacity(saturated[before]), capacity(saturated[after])
-	end = min(end, saturated[after].From)
 	out.CapacityPerS = (out.BeforePerS + out.AfterPerS) / 2
 	others := a.othersUnder(f)
-	judged := past.Without([]history.Span{over}, others)
+	judged := past.Without([]history.Span{over}, spansOf(others))
 	if out.CapacityPerS > 0 {
 		out.GoodputRatio = perSecond(ends, judged) / out.CapacityPerS
 	}
-	a.askedUnder(out, f, judged, end)
+	a.askedUnder(out, f, others, end)
 	a.startedUnder(out, f, others, end)
 	out.WatchedMS = float64(end-f.To) / 1e6
-	out.Why = out.why(f)
+	if out.Why = out.why(f); out.Why == "" && lengthOf(judged) < leastJudged {
+		out.Why = fmt.Sprintf("other faults leave %s of the overload", phrase.MS(lengthOf(judged)))
+	}
 	return out
 }
 
@@ -145,21 +148,52 @@ func (o *Overload) why(f history.FaultWindow) string {
 	return ""
 }
 
-// othersUnder are the times of other faults, and a ttl and 2 s after each, merged.
-func (a *Judgement) othersUnder(f history.FaultWindow) []history.Span {
+// disturbance is a time in which another fault under an overload may be noticed. One of workers
+// concerns the shards that these own when it comes, from then until a ttl and 2 s after it. One of nodes or
+// links concerns all shards for that long when it comes and when it goes: in between a quorum is left.
+type disturbance struct {
+	history.Span
+	workers []string
+}
+
+// othersUnder are the other faults under an overload.
+func (a *Judgement) othersUnder(f history.FaultWindow) (out []disturbance) {
 	ttl := int64(0)
 	for _, l := range a.Rows {
 		for _, g := range l.Grants {
 			ttl = max(ttl, g.Acquire.TTL())
 		}
 	}
-	var out []history.Span
 	for _, o := range a.Faults {
-		if !isLoad(o) && o.From < f.To && o.To > f.From {
-			out = append(out, history.Span{From: o.From, To: o.To + ttl + otherFaults})
+		if isLoad(o) || o.From >= f.To || o.To <= f.From {
+			continue
 		}
+		from, end, workers := o.From, o.To+ttl+otherFaults, past.WorkersIn(o.Fault.Targets)
+		if last, ok := o.Until(); ok && len(workers) == 0 && last > from+ttl+otherFaults {
+			out = append(out, disturbance{history.Span{From: from, To: from + ttl + otherFaults}, nil})
+			from = last
+		}
+		out = append(out, disturbance{history.Span{From: from, To: end}, workers})
+	}
+	return out
+}
+
+func spansOf(others []disturbance) (out []history.Span) {
+	for _, d := range others {
+		out = append(out, d.Span)
 	}
 	return past.Merge(out, 0)
+}
+
+// disturbed says that another fault concerns a shard between two instants.
+func (a *Judgement) disturbed(others []disturbance, shard string, from, to int64) bool {
+	return slices.ContainsFunc(others, func(d disturbance) bool {
+		if d.From > to || d.To < from {
+			return false
+		}
+		owner := a.ownerAt(shard, d.From)
+		return len(d.workers) == 0 || owner == nil || slices.Contains(d.workers, history.Worker(owner.Acquire.Invoke.Proc))
+	})
 }
 
 // ends are when jobs were completed, in order.
@@ -174,24 +208,24 @@ func (a *Judgement) ends() (out []int64) {
 }
 
 func perSecond(ends []int64, in []history.Span) float64 {
-	n, length := 0, int64(0)
+	n := 0
 	for _, s := range in {
 		from, _ := slices.BinarySearch(ends, s.From)
 		to, _ := slices.BinarySearch(ends, s.To)
-		n, length = n+to-from, length+s.To-s.From
+		n += to - from
 	}
-	if length == 0 {
-		return 0
-	}
-	return float64(n) * 1e9 / float64(length)
+	return float64(n) * 1e9 / float64(max(lengthOf(in), 1))
 }
 
-func within(ts int64, in []history.Span) bool {
-	return slices.ContainsFunc(in, func(s history.Span) bool { return ts >= s.From && ts < s.To })
+func lengthOf(spans []history.Span) (sum int64) {
+	for _, s := range spans {
+		sum += s.To - s.From
+	}
+	return sum
 }
 
 // askedUnder counts the enqueues of an overload, and times those that were refused.
-func (a *Judgement) askedUnder(out *Overload, f history.FaultWindow, judged []history.Span, end int64) {
+func (a *Judgement) askedUnder(out *Overload, f history.FaultWindow, others []disturbance, end int64) {
 	asked := 0
 	var refused, here []float64
 	for o := range past.Each(a.Ops) {
@@ -212,12 +246,13 @@ func (a *Judgement) askedUnder(out *Overload, f history.FaultWindow, judged []hi
 			out.Unanswered++
 		default:
 			out.Refused++
-			if !within(o.Invoke.TS, judged) {
+			j := o.Invoke.Job()
+			if j == nil || a.disturbed(others, j.Shard, o.Invoke.TS, o.End.TS) {
 				continue
 			}
 			took := float64(o.End.TS-o.Invoke.TS) / 1e6
 			refused = append(refused, took)
-			if j := o.Invoke.Job(); j != nil && a.owned(j.Shard, o.Invoke) {
+			if owner := a.ownerAt(j.Shard, o.Invoke.TS); owner != nil && owner.OwnedBy(o.Invoke.Proc) {
 				here = append(here, took)
 			}
 		}
@@ -231,24 +266,23 @@ func (a *Judgement) askedUnder(out *Overload, f history.FaultWindow, judged []hi
 	}
 }
 
-// owned says that the process of an event owned a shard then.
-func (a *Judgement) owned(shard string, e *history.Event) bool {
+// ownerAt is who owned a shard then; nil: nobody is known to.
+func (a *Judgement) ownerAt(shard string, ts int64) (owner *past.Grant) {
 	l := a.RowOf[shard]
 	if l == nil {
-		return false
+		return nil
 	}
-	var owner *past.Grant
 	for _, g := range l.Grants {
-		if g.TookEffect() && g.Confirmed <= e.TS && (owner == nil || g.Token > owner.Token) {
+		if g.TookEffect() && g.Confirmed <= ts && (owner == nil || g.Token > owner.Token) {
 			owner = g
 		}
 	}
-	return owner != nil && owner.OwnedBy(e.Proc)
+	return owner
 }
 
 // startedUnder is how long after their requests jobs started that were taken under an overload,
 // and until when that was long afterwards.
-func (a *Judgement) startedUnder(out *Overload, f history.FaultWindow, others []history.Span, end int64) {
+func (a *Judgement) startedUnder(out *Overload, f history.FaultWindow, others []disturbance, end int64) {
 	var late []float64
 	for _, j := range a.Jobs.List {
 		call, start := taken(j)
@@ -259,7 +293,7 @@ func (a *Judgement) startedUnder(out *Overload, f history.FaultWindow, others []
 		if took > normallyLate && start.TS >= f.To && start.TS < end {
 			out.NormalAfterMS = max(out.NormalAfterMS, float64(start.TS-f.To)/1e6)
 		}
-		if from < f.From || from >= f.To || slices.ContainsFunc(others, func(s history.Span) bool { return s.From <= start.TS && s.To >= from }) {
+		if from < f.From || from >= f.To || a.disturbed(others, j.Shard, from, start.TS) {
 			continue
 		}
 		late = append(late, float64(took)/1e6)

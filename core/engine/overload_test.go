@@ -204,9 +204,39 @@ func TestAStalledShardCostsItsOwnCallers(t *testing.T) {
 	})
 }
 
+// asking is what hands an enqueue on.
+type asking = func(context.Context, string, job.Job) (engine.Receipt, error)
+
 // TestForwardUnderOverload: what another process hands on to an owner with too much to do is refused
-// at once and never goes into the inbox; when there is less to do all is as before.
+// at once and never goes into the inbox; when there is less to do all is as before. With the mistake
+// jobs-inbox-after-timeout it goes there, and the owner has more to do.
 func TestForwardUnderOverload(t *testing.T) {
+	t.Parallel()
+	impatient := func(ask asking) asking {
+		return func(ctx context.Context, addr string, j job.Job) (engine.Receipt, error) {
+			ctx, stop := context.WithTimeout(ctx, 600*time.Millisecond)
+			defer stop()
+			rec, err := ask(ctx, addr, j)
+			if err != nil && ctx.Err() != nil {
+				err = &engine.EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: engine.ErrUnreachable}
+			}
+			return rec, err
+		}
+	}
+	t.Run("as it is", func(t *testing.T) {
+		if late, inbox := forwardUnderOverload(t, nil); len(late) > 0 || inbox > 0 {
+			t.Errorf("%d changes of the inbox; %v", inbox, late)
+		}
+	})
+	t.Run("jobs-inbox-after-timeout", func(t *testing.T) {
+		if late, inbox := forwardUnderOverload(t, impatient); len(late) == 0 || inbox == 0 {
+			t.Errorf("%d changes of the inbox; %v", inbox, late)
+		}
+	})
+}
+
+// forwardUnderOverload returns what was not as it should be, and how many changes the inbox had.
+func forwardUnderOverload(t *testing.T, change func(asking) asking) (wrong []string, inbox int) {
 	bubble(t, func(t *testing.T) {
 		var done [8]atomic.Int64
 		a := busyRig(t, 1, &done, func(r *rig, o *engine.Options) {
@@ -216,6 +246,9 @@ func TestForwardUnderOverload(t *testing.T) {
 		b := runOver(t, a.store, "b", nothing, func(_ *rig, o *engine.Options) {
 			o.TTL = 30 * time.Second
 			o.Forward = func(ctx context.Context, _ string, j job.Job) (engine.Receipt, error) { return a.eng.Enqueue(ctx, j) }
+			if change != nil {
+				o.Forward = change(o.Forward)
+			}
 		})
 		time.Sleep(5 * time.Second)
 		for _, c := range []struct {
@@ -227,15 +260,14 @@ func TestForwardUnderOverload(t *testing.T) {
 			var all crowd
 			all.offer(c.rate, c.d, b.submit(t.Context(), 1, c.what))
 			if (all.refused > 0) != c.refuses || len(all.other) > 0 || p99(all.waits) > 2*time.Second || p99(all.refusals) > 100*time.Millisecond {
-				t.Errorf("%s: of %d %d were refused; p99: acknowledged after %s, refused after %s; others failed: %v",
-					c.what, all.offered, all.refused, p99(all.waits), p99(all.refusals), all.other)
+				wrong = append(wrong, fmt.Sprintf("%s: of %d %d were refused; p99: acknowledged after %s, refused after %s; others failed: %v",
+					c.what, all.offered, all.refused, p99(all.waits), p99(all.refusals), all.other))
 			}
 			time.Sleep(10 * time.Second)
 		}
-		if n := len(a.store.InboxChanges()); n > 0 {
-			t.Errorf("%d changes of the inbox", n)
-		}
+		inbox = len(a.store.InboxChanges())
 		a.end(t)
 		b.end(t)
 	})
+	return wrong, inbox
 }

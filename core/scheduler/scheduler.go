@@ -62,7 +62,7 @@ type Options struct {
 	// NewID makes what the ids of jobs without a key are made from: texts that are unique
 	// for ever; default: random UUIDs.
 	NewID func() string
-	// Engine is the rest; its Executor and Forward are the scheduler's own.
+	// Engine is the rest; its Executor is the scheduler's own, and so is its Forward unless it has one.
 	Engine engine.Options
 }
 
@@ -103,7 +103,10 @@ func New(o Options) (*Scheduler, error) {
 		return nil, fmt.Errorf("scheduler: the secret has %d bytes: want at least %d, or none", len(o.Secret), leastSecret)
 	}
 	client := forward.NewClient(nil).WithSecret(o.Secret)
-	o.Engine.Executor, o.Engine.Forward = pool, client.Enqueue
+	o.Engine.Executor = pool
+	if o.Engine.Forward == nil {
+		o.Engine.Forward = client.Enqueue
+	}
 	if o.Executor != nil {
 		o.Engine.Executor = o.Executor(pool)
 	}

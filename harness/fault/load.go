@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/control"
@@ -56,6 +59,7 @@ type load struct {
 	workers []*fleet.Worker
 	since   time.Time
 	before  control.Stats
+	cpu     float64 // processor time of the workers until then, in s
 }
 
 func (e *Env) offer(names []string, to control.Load) (*load, error) {
@@ -67,9 +71,12 @@ func (e *Env) offer(names []string, to control.Load) (*load, error) {
 	if err := l.tell(to); err != nil {
 		return nil, errors.Join(err, l.Heal(context.Background()))
 	}
-	l.since, l.before = time.Now(), l.stats()
+	l.start()
 	return l, nil
 }
+
+// start counts from now on.
+func (l *load) start() { l.since, l.before, l.cpu = time.Now(), l.stats(), l.cpuTime() }
 
 func (l *load) tell(to control.Load) error {
 	var errs []error
@@ -84,6 +91,23 @@ func (l *load) stats() (sum control.Stats) {
 		sum.Add(w.Stats())
 	}
 	return sum
+}
+
+// cpuTime is that of the workers' lives, in s, by the kernel's account.
+func (l *load) cpuTime() (sum float64) {
+	for _, w := range l.workers {
+		if p, err := procfs.NewProc(w.PID()); err == nil {
+			if s, err := p.Stat(); err == nil {
+				sum += s.CPUTime()
+			}
+		}
+	}
+	return sum
+}
+
+// busy says how busy the workers were, who are the system and its load in one.
+func (l *load) busy(took time.Duration) string {
+	return fmt.Sprintf("the workers, which run the jobs too, used %.2f of %d processors", max(l.cpuTime()-l.cpu, 0)/took.Seconds(), runtime.NumCPU())
 }
 
 // Heal has them enqueue what their workload says.
@@ -124,7 +148,7 @@ func (a *activeSaturate) look(ctx context.Context) {
 		}
 		now := a.stats()
 		if first {
-			a.since, a.before = time.Now(), now
+			a.start()
 		}
 		a.least, a.looks = min(a.least, now.Enqueuing), a.looks+1
 		wait.Reset(settling / 4)
@@ -147,8 +171,8 @@ func (a *activeSaturate) Probe(context.Context) Evidence {
 	want := int64(saturatingOpen * len(a.workers))
 	return Evidence{
 		Proven: a.least >= want/2 && ended > 0,
-		Text: fmt.Sprintf("%d or more of %d enqueues were under way in each of %d looks; %d jobs ended in %.1f s, %.0f a second",
-			a.least, want, a.looks, ended, took.Seconds(), rate),
+		Text: fmt.Sprintf("%d or more of %d enqueues were under way in each of %d looks; %d jobs ended in %.1f s, %.0f a second; %s",
+			a.least, want, a.looks, ended, took.Seconds(), rate, a.busy(took)),
 	}
 }
 
@@ -183,6 +207,7 @@ func (a *activeOverload) Probe(context.Context) Evidence {
 	want := a.rate * took.Seconds()
 	return Evidence{
 		Proven: float64(came) >= offeredPart*want,
-		Text:   fmt.Sprintf("%d jobs came in %.1f s, %.0f a second; %.0f a second were to come", came, took.Seconds(), float64(came)/took.Seconds(), a.rate),
+		Text: fmt.Sprintf("%d jobs came in %.1f s, %.0f a second; %.0f a second were to come; %s",
+			came, took.Seconds(), float64(came)/took.Seconds(), a.rate, a.busy(took)),
 	}
 }

@@ -20,7 +20,7 @@ func TestLoads(t *testing.T) {
 		second  *proofs // nil: it cannot be injected
 	}{
 		"load": {lasts: settling + time.Second, first: proofs{proven: true, probe: "80 or more of 80 enqueues were under way"},
-			second: &proofs{proven: true, probe: " a second were to come"}},
+			second: &proofs{proven: true, probe: " a second were to come; the workers, which run the jobs too, used "}},
 		"too short": {lasts: settling / 2, first: proofs{probe: "too short a time"}},
 		"no load":   {inert: FamilyLoad, lasts: settling + time.Second, first: proofs{probe: "0 or more of 80"}},
 		"deaf":      {variant: deaf, lasts: settling + time.Second, first: proofs{probe: "0 or more of 80"}},

@@ -76,6 +76,12 @@ var jobVariants = []System{
 		Red:   &Red{Scenario: "jobs-overload", Contention: "medium", Properties: []string{"P15"}, Mechanism: "threshold-exceeded"},
 	},
 	{
+		Name: "jobs-inbox-after-timeout", Chapter: inJobs,
+		About: "an enqueue that its shard's owner does not answer within 600 ms goes into the inbox too",
+		Seen:  "a fallback for when the service is down that comes into use when it is slow: there is twice as much to do then",
+		Red:   &Red{Scenario: "jobs-overload", Contention: "medium", Properties: []string{"P15"}, Mechanism: "threshold-exceeded"},
+	},
+	{
 		Name: "jobs-two-takers", Chapter: inJobs,
 		About: "a process takes the shards that should be its own before their owner has handed them over",
 		Note:  "once it has been there for a ttl",
