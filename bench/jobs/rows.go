@@ -61,12 +61,7 @@ func readShard(ctx context.Context, s store.Shards, id store.ShardID) (out shard
 	}
 	for kind := store.KindPending; kind <= store.KindDLQ; kind++ {
 		err := scan(ctx, s, id, kind, lowMark(out.header, kind), func(r store.Row) {
-			switch kind {
-			case store.KindEnded:
-				out.counts[kind] += len(r.Indexed())
-			default:
-				out.counts[kind]++
-			}
+			out.counts[kind] += len(r.Each())
 			if kind == store.KindJob {
 				out.jobs = append(out.jobs, jobRow{job.ID(r.ID), job.State(r.State), r.Attempt})
 			}

@@ -14,15 +14,14 @@ func (m *machine) settled(p *plan) {
 	m.buried(p)
 	m.counted(p)
 	for _, i := range p.intents {
-		for _, id := range i.jobs() {
-			delete(m.lookups, id) // it shows what was before
-		}
+		delete(m.lookups, i.job()) // it shows what was before
 		switch i.kind {
 		case doPlace:
 			i.e.key = i.put
 			continue
 		case doSweep:
-			for _, id := range i.jobs() {
+			for _, id := range i.swept {
+				delete(m.lookups, id)
 				m.out = append(m.out, effect{kind: effDone, i: i, run: job.Run{Job: job.Job{ID: id}}})
 			}
 			m.swept(1)

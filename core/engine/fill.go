@@ -1,11 +1,5 @@
 package engine
 
-import (
-	"slices"
-
-	"fencepost/core/job"
-)
-
 // turnOf is which kind of work is planned first.
 type turnOf int
 
@@ -128,7 +122,7 @@ func (m *machine) turnOf(p *plan, i *intent, now moment) turn {
 		return over
 	case m.duplicate(i):
 		return over
-	case slices.ContainsFunc(i.jobs(), func(id job.ID) bool { return p.jobs[id] }):
+	case p.has(i):
 		return waits
 	case i.kind == doSchedule:
 		t = m.decideSchedule(p, i, now)

@@ -156,8 +156,9 @@ type intent struct {
 	rescue  bool
 	// spared: the attempt that has ended does not count.
 	spared bool
-	// doSweep
+	// doSweep: a row of the index, and the jobs that it names.
 	ended store.Row
+	swept []job.ID
 	// condemned: the store refuses this change; the job ends with that as its reason.
 	condemned string
 	strikes   int // of a claim the entry's count
@@ -184,7 +185,7 @@ type intent struct {
 	recurrence
 }
 
-// job is the id of the job that it changes, or of the schedule.
+// job is the id of the job that it changes, or of the schedule; of a sweep that of the first one.
 func (i *intent) job() job.ID {
 	switch i.kind {
 	case doSweep:
@@ -197,18 +198,6 @@ func (i *intent) job() job.ID {
 		return "" // of no job: one a batch
 	}
 	return i.e.job.ID
-}
-
-// jobs are those that it changes, and schedules: of a sweep several.
-func (i *intent) jobs() []job.ID {
-	if i.kind != doSweep {
-		return []job.ID{i.job()}
-	}
-	var out []job.ID
-	for _, id := range i.ended.Indexed() {
-		out = append(out, job.ID(id))
-	}
-	return out
 }
 
 type effectKind int

@@ -73,7 +73,7 @@ func (p *plan) changes() []Change {
 		switch i.kind {
 		case doFire, doSchedule, doPlace:
 		case doSweep:
-			for _, id := range i.jobs() {
+			for _, id := range i.swept {
 				out = append(out, Change{Kind: StepSweep, Job: id})
 			}
 		default:

@@ -204,39 +204,27 @@ func TestAStalledShardCostsItsOwnCallers(t *testing.T) {
 	})
 }
 
-// asking is what hands an enqueue on.
-type asking = func(context.Context, string, job.Job) (engine.Receipt, error)
-
 // TestForwardUnderOverload: what another process hands on to an owner with too much to do is refused
 // at once and never goes into the inbox; when there is less to do all is as before. With the mistake
 // jobs-inbox-after-timeout it goes there, and the owner has more to do.
 func TestForwardUnderOverload(t *testing.T) {
 	t.Parallel()
-	impatient := func(ask asking) asking {
-		return func(ctx context.Context, addr string, j job.Job) (engine.Receipt, error) {
-			ctx, stop := context.WithTimeout(ctx, 600*time.Millisecond)
-			defer stop()
-			rec, err := ask(ctx, addr, j)
-			if err != nil && ctx.Err() != nil {
-				err = &engine.EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: engine.ErrUnreachable}
-			}
-			return rec, err
-		}
-	}
 	t.Run("as it is", func(t *testing.T) {
-		if late, inbox := forwardUnderOverload(t, nil); len(late) > 0 || inbox > 0 {
-			t.Errorf("%d changes of the inbox; %v", inbox, late)
+		none := func(ask mistake.Asks, _ store.Shards) mistake.Asks { return ask }
+		if wrong, inbox := forwardUnderOverload(t, none); len(wrong) > 0 || inbox > 0 {
+			t.Errorf("%d changes of the inbox; %v", inbox, wrong)
 		}
 	})
 	t.Run("jobs-inbox-after-timeout", func(t *testing.T) {
-		if late, inbox := forwardUnderOverload(t, impatient); len(late) == 0 || inbox == 0 {
-			t.Errorf("%d changes of the inbox; %v", inbox, late)
+		planted := func(ask mistake.Asks, s store.Shards) mistake.Asks { return mistake.InboxAfterTimeout(ask, s, 1) }
+		if wrong, inbox := forwardUnderOverload(t, planted); len(wrong) == 0 || inbox == 0 {
+			t.Errorf("%d changes of the inbox; %v", inbox, wrong)
 		}
 	})
 }
 
 // forwardUnderOverload returns what was not as it should be, and how many changes the inbox had.
-func forwardUnderOverload(t *testing.T, change func(asking) asking) (wrong []string, inbox int) {
+func forwardUnderOverload(t *testing.T, plant func(mistake.Asks, store.Shards) mistake.Asks) (wrong []string, inbox int) {
 	bubble(t, func(t *testing.T) {
 		var done [8]atomic.Int64
 		a := busyRig(t, 1, &done, func(r *rig, o *engine.Options) {
@@ -245,10 +233,8 @@ func forwardUnderOverload(t *testing.T, change func(asking) asking) (wrong []str
 		})
 		b := runOver(t, a.store, "b", nothing, func(_ *rig, o *engine.Options) {
 			o.TTL = 30 * time.Second
-			o.Forward = func(ctx context.Context, _ string, j job.Job) (engine.Receipt, error) { return a.eng.Enqueue(ctx, j) }
-			if change != nil {
-				o.Forward = change(o.Forward)
-			}
+			o.Forward = plant(func(ctx context.Context, _ string, j job.Job) (engine.Receipt, error) { return a.eng.Enqueue(ctx, j) },
+				a.store.Connect("b's inbox", 9))
 		})
 		time.Sleep(5 * time.Second)
 		for _, c := range []struct {

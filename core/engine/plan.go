@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"fencepost/core/job"
 	"fencepost/core/store"
 )
@@ -114,7 +116,7 @@ const mostOps = 1 + store.MaxIndexed
 func (i *intent) ops() int {
 	switch {
 	case i != nil && i.kind == doSweep:
-		return 1 + len(i.jobs())
+		return 1 + len(i.swept)
 	case i == nil || i.e == nil:
 	case len(i.e.job.Then) > 0:
 		return opsOf + 2
@@ -204,10 +206,13 @@ func (m *machine) wanted(now moment) int {
 	return max(0, min(m.waiting.due(now)+m.comers(now), m.room(m.cfg.maxRunning, 0)))
 }
 
+// has reports whether the plan changes a job that an intent would change too.
+func (p *plan) has(i *intent) bool {
+	return p.jobs[i.job()] || slices.ContainsFunc(i.swept, func(id job.ID) bool { return p.jobs[id] })
+}
+
 func (m *machine) add(p *plan, i *intent, now moment) {
-	for _, id := range i.jobs() {
-		p.jobs[id] = true
-	}
+	p.jobs[i.job()] = true
 	p.intents = append(p.intents, i)
 	var ops []store.Op
 	switch i.kind {
@@ -230,7 +235,8 @@ func (m *machine) add(p *plan, i *intent, now moment) {
 	case doFire, doSchedule:
 	case doSweep:
 		ops = []store.Op{remove(i.ended.Key)}
-		for _, id := range i.jobs() {
+		for _, id := range i.swept {
+			p.jobs[id] = true
 			ops = append(ops, remove(jobKey(id)))
 		}
 	}

@@ -63,9 +63,19 @@ func (m *machine) sweep(rows []store.Row, failed bool, may int) {
 	}
 	for _, row := range rows[:may] {
 		s.left++
-		m.push(&intent{kind: doSweep, ended: row})
+		m.push(&intent{kind: doSweep, ended: row, swept: namedBy(row)})
 	}
 	m.swept(0)
+}
+
+// namedBy are the jobs that rows of the index name.
+func namedBy(rows ...store.Row) (out []job.ID) {
+	for _, row := range rows {
+		for _, id := range row.Indexed() {
+			out = append(out, job.ID(id))
+		}
+	}
+	return out
 }
 
 // swept: so many rows are gone. The mark rises with each page.
@@ -93,12 +103,7 @@ func (o *owner) sweep(rows []store.Row, failed bool, inInbox map[string]bool) {
 		o.m.sweep(rows, failed, may)
 		return
 	}
-	var ended []job.ID
-	for _, row := range rows[:may] {
-		for _, id := range row.Indexed() {
-			ended = append(ended, job.ID(id))
-		}
-	}
+	ended := namedBy(rows[:may]...)
 	o.e.wg.Go(func() {
 		ctx, stop := o.e.timeout(o.ctx, o.e.o.TTL)
 		err := retire(ctx, o.id, below, ended)

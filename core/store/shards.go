@@ -119,6 +119,19 @@ const MaxIndexed = 7
 // and those in its Body. Its Run is the last of theirs.
 func (r Row) Indexed() []string { return append([]string{r.ID}, strings.Fields(string(r.Body))...) }
 
+// Each is the row once for each job that it names, with that job's id: several times of KindEnded (Indexed),
+// else once.
+func (r Row) Each() (out []Row) {
+	if r.Kind != KindEnded {
+		return []Row{r}
+	}
+	for _, id := range r.Indexed() {
+		r.ID = id
+		out = append(out, r)
+	}
+	return out
+}
+
 // OpKind is what an Op does.
 type OpKind int8
 

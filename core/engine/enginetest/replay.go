@@ -126,7 +126,7 @@ func (t *truth) apply(s *shardTruth, c sim.ShardChange) {
 	for _, op := range c.Ops {
 		switch op.Kind {
 		case store.Put, store.PutNew:
-			for _, row := range rowsOf(op.Row) {
+			for _, row := range op.Row.Each() {
 				t.put(s, c, row)
 				s.rows[row.Key] = row
 			}
@@ -134,7 +134,7 @@ func (t *truth) apply(s *shardTruth, c sim.ShardChange) {
 			if op.Row.Key.Kind == store.KindJob {
 				t.sweep(s, c, op.Row.Key)
 			}
-			for _, row := range rowsOf(s.rows[op.Row.Key]) {
+			for _, row := range s.rows[op.Row.Key].Each() {
 				delete(s.rows, row.Key)
 			}
 		case store.DeleteUpTo, store.DeleteBetween, store.DeleteWithin:
@@ -148,19 +148,6 @@ func (t *truth) apply(s *shardTruth, c sim.ShardChange) {
 			}
 		}
 	}
-}
-
-// rowsOf are a row for each job that it names.
-func rowsOf(row store.Row) (out []store.Row) {
-	if row.Kind != store.KindEnded {
-		return []store.Row{row}
-	}
-	for _, id := range row.Indexed() {
-		one := row
-		one.ID = id
-		out = append(out, one)
-	}
-	return out
 }
 
 func (t *truth) of(id string) *jobTruth {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -45,44 +44,27 @@ type cursor struct {
 	Jobs int `json:"n,omitempty"`
 }
 
-// rest is the part of rows, from the cursor's on, that was not looked at: a row for each job.
-func (c cursor) rest(rows []store.Row) (out []store.Row) {
-	at := store.Key{Kind: store.KindEnded, At: c.At, ID: c.ID}
+// rest is the part of rows, from the cursor's on, that was not looked at: a row for each job, and the cursor
+// behind each.
+func (c cursor) rest(rows []store.Row) (out []store.Row, behind []cursor) {
 	for _, row := range rows {
-		if row.Kind != store.KindEnded {
-			out = append(out, row)
-			continue
-		}
+		at := store.Key{Kind: row.Kind, At: c.At, ID: c.ID}
 		if row.Less(at) {
 			continue
 		}
-		ids := row.Indexed()
-		if row.Key == at {
-			ids = ids[min(c.Jobs, len(ids)):]
-		}
-		for _, id := range ids {
-			out = append(out, store.Row{Key: store.Key{Kind: row.Kind, At: row.At, ID: id}})
-		}
-	}
-	return out
-}
-
-// behind is the cursor behind the last job of those that rest returned.
-func (c cursor) behind(rows, rest []store.Row) cursor {
-	last := rest[len(rest)-1]
-	for _, row := range rows {
-		if row.Kind != store.KindEnded {
-			continue
-		}
-		if n := slices.Index(row.Indexed(), last.ID) + 1; n > 0 && row.At == last.At {
-			last.Key = row.Key
-			if c.Jobs = n; n == len(row.Indexed()) {
-				c.Jobs = 0
+		each := row.Each()
+		for n, one := range each {
+			if row.Key == at && n < c.Jobs {
+				continue
 			}
+			next := cursor{List: c.List, Shard: c.Shard, At: row.At, ID: row.ID, Jobs: n + 1}
+			if next.Jobs == len(each) {
+				next.Jobs = 0
+			}
+			out, behind = append(out, one), append(behind, next)
 		}
 	}
-	c.At, c.ID = last.At, last.ID
-	return c
+	return out, behind
 }
 
 func (c cursor) String() string {
@@ -153,13 +135,13 @@ func (r *Reader) walk(ctx context.Context, list, queue string, p Page, kind stor
 		if err != nil {
 			return "", err
 		}
-		rows := c.rest(all)
+		rows, behind := c.rest(all)
 		rows = rows[:min(left, len(rows))]
 		if err := see(s, rows); err != nil {
 			return "", err
 		}
 		if left -= len(rows); left == 0 {
-			return c.behind(all, rows).String(), nil
+			return behind[len(rows)-1].String(), nil
 		}
 	}
 	return "", nil

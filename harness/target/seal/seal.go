@@ -299,13 +299,9 @@ func (s *Sealer) Rows(ctx context.Context, shards store.Shards, id store.ShardID
 				return nil, err
 			}
 			for _, row := range rows {
-				if kind == store.KindEnded {
-					for _, id := range row.Indexed() {
-						note(id, workload.JobRow(row))
-					}
-					continue
+				for _, one := range row.Each() {
+					note(one.ID, workload.JobRow(one))
 				}
-				note(row.ID, workload.JobRow(row))
 				if kind == store.KindJob && row.Run > 0 {
 					claimed = append(claimed, job.ID(row.ID))
 				}
