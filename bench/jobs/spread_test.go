@@ -146,11 +146,12 @@ func (o own) id(s store.ShardID) store.ShardID {
 	return store.ShardID{Queue: "other_" + s.Queue, Shard: s.Shard}
 }
 
-func (o own) EnsureQueue(ctx context.Context, queue string, shards int) (int, error) {
-	if n, err := o.Shards.EnsureQueue(ctx, queue, shards); err != nil {
-		return n, err
+func (o own) EnsureQueue(ctx context.Context, queue string, shards int) (store.Queue, error) {
+	q, err := o.Shards.EnsureQueue(ctx, queue, shards)
+	if err == nil {
+		_, err = o.Shards.EnsureQueue(ctx, "other_"+queue, shards)
 	}
-	return o.Shards.EnsureQueue(ctx, "other_"+queue, shards)
+	return q, err
 }
 
 func (o own) Look(ctx context.Context, s store.ShardID, serial bool) (*store.Header, error) {

@@ -51,21 +51,20 @@ var commands = map[intentKind]struct {
 
 // Command carries a command out. Only HastenJob has Duplicates.
 func (e *Engine) Command(ctx context.Context, c Command, queue string, id job.ID) (Receipt, error) {
-	shards, ok := e.queues[queue]
-	if !ok {
-		return Receipt{}, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", queue)}
-	}
-	if err := id.Check(shards); err != nil {
-		return Receipt{}, err
-	}
+	at, err := e.Place(ctx, queue, id)
 	for kind, does := range commands {
-		if does.name == c {
-			a, err := e.ask(ctx, e.shardOf(queue, id), &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, note: does.note, wait: newWaiter()})
-			if err != nil {
-				return Receipt{}, err
-			}
-			return Receipt{ID: id, Duplicate: a.duplicate}, nil
+		if does.name != c {
+			continue
 		}
+		i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, note: does.note, wait: newWaiter()}
+		if err != nil {
+			return Receipt{}, i.notTold(err)
+		}
+		a, err := e.ask(ctx, e.shard(at), i)
+		if err != nil {
+			return Receipt{}, err
+		}
+		return Receipt{ID: id, Duplicate: a.duplicate}, nil
 	}
 	return Receipt{}, &job.InvalidError{Field: "command", Reason: fmt.Sprintf("%q is none", c)}
 }
@@ -139,7 +138,7 @@ func (o *owner) rowsOf(id job.ID) (got lookup, err error) {
 // This process must own the shard, else the cause is ErrNotOwner. The error is a
 // *CommandError, or a *job.InvalidError.
 func (e *Engine) SetPaused(ctx context.Context, id store.ShardID, on bool) (duplicate bool, err error) {
-	s := e.shards[id]
+	s := e.shard(id)
 	if s == nil {
 		return false, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", id)}
 	}

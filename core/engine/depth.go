@@ -38,12 +38,13 @@ const MaxCounted = 1000
 // shard held before is counted in the store once in an ownership, after the first call;
 // until then, and if there are more than MaxCounted, there may be more.
 func (e *Engine) Depths() []Depth {
-	out := make([]Depth, len(e.o.Queues))
+	queues := e.Queues()
+	out := make([]Depth, len(queues))
 	place := map[string]int{}
-	for n, q := range e.o.Queues {
+	for n, q := range queues {
 		out[n].Queue, place[q.Name] = q.Name, n
 	}
-	for _, s := range e.order {
+	for _, s := range e.all() {
 		o := s.current()
 		if o == nil || !o.valid() {
 			continue

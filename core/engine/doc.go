@@ -303,6 +303,16 @@
 //   - A schedule that has nothing to fire any more stays until it is removed: to put
 //     it again, as one does after an unknown outcome, must not fire it again.
 //
+// # More shards
+//
+// A queue's row has two numbers of shards. By the first one, which never changes, keys, schedules and
+// followers have their ids; the other one only rises, and says which shards there are. An id says by
+// itself in which shard its job is (job.ID), so it does not matter which process knows of a raise
+// when: nothing has to be agreed on, and no row moves. A process reads the rows of all queues each
+// third of the ttl, and before it refuses an id of a shard that it does not know; it then contends for
+// new shards as for those that it had. The first number is asked of the store and never taken from
+// the options: with another one a key would have two jobs.
+//
 // # Simulation
 //
 // Package enginetest runs whole clusters in synctest bubbles over store/sim: lost and late

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -15,12 +16,10 @@ import (
 
 // Engine owns shards of queues, as many as fall to it.
 type Engine struct {
-	o      Options
-	store  store.Shards
-	queues map[string]int
-	shards map[store.ShardID]*shard
-	order  []*shard
-	wg     sync.WaitGroup
+	o     Options
+	store store.Shards
+	spread
+	wg sync.WaitGroup
 	// bytes is what the bodies of jobs take that are in memory.
 	bytes atomic.Int64
 	slots slots
@@ -34,26 +33,14 @@ func New(s store.Shards, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{o: o, store: s, queues: map[string]int{}, shards: map[store.ShardID]*shard{}}
+	e := &Engine{o: o, store: s, spread: spread{shards: map[store.ShardID]*shard{}}}
 	for _, q := range o.Queues {
-		e.queues[q.Name] = q.Shards
+		e.queues = append(e.queues, store.Queue{Name: q.Name, Shards: q.Shards})
 		for i := range q.Shards {
-			id := store.ShardID{Queue: q.Name, Shard: i}
-			e.shards[id] = &shard{e: e, id: id, turn: make(chan struct{}, 1), glance: make(chan struct{}, 1), rnd: rand.New(rand.NewPCG(o.Rand.Uint64(), o.Rand.Uint64()))}
-			e.order = append(e.order, e.shards[id])
+			e.add(store.ShardID{Queue: q.Name, Shard: i}, rand.New(rand.NewPCG(o.Rand.Uint64(), o.Rand.Uint64())))
 		}
 	}
 	return e, nil
-}
-
-// ShardsError is a queue that was created with another number of shards.
-type ShardsError struct {
-	Queue        string
-	Stored, Used int
-}
-
-func (e *ShardsError) Error() string {
-	return fmt.Sprintf("engine: queue %q has %d shards and cannot be used with %d: jobs would not be found; set the number to %d, or use a new queue", e.Queue, e.Stored, e.Used, e.Stored)
 }
 
 // Run owns and contends for shards until ctx ends; then it lets runs end, hands its
@@ -61,36 +48,40 @@ func (e *ShardsError) Error() string {
 // *ShardsError, or the store's if that refuses them for good.
 func (e *Engine) Run(ctx context.Context) error {
 	for _, q := range e.o.Queues {
-		if err := e.ensure(ctx, q); err != nil {
+		if err := e.ensure(ctx, q.Name); err != nil {
 			return err
 		}
 	}
 	var shards sync.WaitGroup
+	e.mu.Lock()
+	e.start = func(s *shard) { shards.Go(func() { s.run(ctx) }) }
 	for _, s := range e.order {
-		shards.Go(func() { s.run(ctx) })
+		e.start(s)
 	}
+	e.mu.Unlock()
+	e.follow(ctx)
+	e.mu.Lock()
+	e.start = nil
+	e.mu.Unlock()
 	shards.Wait()
 	e.wg.Wait()
 	return nil
 }
 
-func (e *Engine) ensure(ctx context.Context, q Queue) error {
+// ensure waits until a queue is known from the store.
+func (e *Engine) ensure(ctx context.Context, queue string) error {
 	var refused store.Refusals
 	for {
-		rctx, stop := e.timeout(ctx, e.o.RequestTimeout)
-		n, err := e.store.EnsureQueue(rctx, q.Name, q.Shards)
-		stop()
+		_, err := e.Queue(ctx, queue)
 		switch {
 		case refused.Final(err):
-			return fmt.Errorf("engine: creating queue %q: %w", q.Name, err)
-		case err == nil && n != q.Shards:
-			return &ShardsError{Queue: q.Name, Stored: n, Used: q.Shards}
-		case err == nil:
-			return nil
+			return fmt.Errorf("engine: creating queue %q: %w", queue, err)
+		case err == nil, errors.As(err, new(*ShardsError)):
+			return err
 		}
-		e.o.Logger.Warn("cannot create queue yet", "queue", q.Name, "error", err)
+		e.o.Logger.Warn("cannot create queue yet", "queue", queue, "error", err)
 		if e.o.Clock.Sleep(ctx, e.o.TTL/8) != nil {
-			return fmt.Errorf("engine: creating queue %q: %w", q.Name, err)
+			return fmt.Errorf("engine: creating queue %q: %w", queue, err)
 		}
 	}
 }
@@ -143,22 +134,29 @@ func (e *Engine) Line(ctx context.Context, j job.Job) (await func(context.Contex
 		return func(context.Context) (Receipt, error) { return Receipt{}, err }
 	}
 	j = j.WithDefaults()
-	shards, ok := e.queues[j.Queue]
-	if !ok {
-		return fail(&job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", j.Queue)})
+	i := &intent{kind: doEnqueue, e: &entry{job: j}, wait: newWaiter()}
+	if !e.serves(j.Queue) {
+		return fail(notServed(j.Queue))
 	}
-	body, err := encode(j, shards, e.o.MaxBytes)
-	if err != nil {
+	q, ok := e.known(j.Queue)
+	if !ok { // so it owns no shard of it
+		return fail(i.failed(store.Fail, ErrNotOwner))
+	}
+	var err error
+	if i.e.body, err = encode(j, q.First, e.o.MaxBytes); err != nil {
 		return fail(err)
 	}
 	if ctx.Err() != nil { // or it would be chance whether a tick still takes it
-		return fail(&EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: context.Cause(ctx)})
+		return fail(i.failed(store.Fail, context.Cause(ctx)))
 	}
-	o := e.shardOf(j.Queue, j.ID).current()
+	s := e.shard(place(j.Queue, j.ID))
+	if s == nil { // as it has not heard of it
+		return fail(i.failed(store.Fail, ErrNotOwner))
+	}
+	o := s.current()
 	if o == nil || !o.valid() {
-		return fail(&EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: ErrNotOwner})
+		return fail(i.failed(store.Fail, ErrNotOwner))
 	}
-	i := &intent{kind: doEnqueue, e: &entry{job: j, body: body}, wait: newWaiter()}
 	if err := o.enqueue(i); err != nil {
 		err = i.failed(store.Fail, err)
 		e.refusedBy(o, err)
@@ -181,15 +179,9 @@ func (e *Engine) refusedBy(o *owner, err error) {
 	}
 }
 
-// shardOf is the shard of a job whose id has been checked against its queue.
-func (e *Engine) shardOf(queue string, id job.ID) *shard {
-	n, _ := id.Shard()
-	return e.shards[store.ShardID{Queue: queue, Shard: n}]
-}
-
 // Owns reports whether this process owns the shard and trusts that.
 func (e *Engine) Owns(id store.ShardID) bool {
-	s := e.shards[id]
+	s := e.shard(id)
 	if s == nil {
 		return false
 	}

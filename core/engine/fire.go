@@ -160,7 +160,7 @@ func (m *machine) recurrenceOps(p *plan, i *intent, now moment) (ops []store.Op)
 // follows it, or the end of the occurrence that its schedule waits for.
 func (m *machine) ending(i *intent, to job.State, now moment) {
 	i.r, i.enqueues = nil, nil
-	if next, ok := i.e.job.Next(to, m.cfg.shards); ok && i.condemned == "" {
+	if next, ok := i.e.job.Next(to, m.cfg.first); ok && i.condemned == "" {
 		if !i.followed {
 			i.enqueues = []*intent{newcomer(next, now)}
 		}
@@ -198,7 +198,7 @@ func (m *machine) waitsFor(j job.Job) *recurring {
 }
 
 func (m *machine) scheduleID(j job.Job) job.ID {
-	return job.ScheduleID(j.Queue, j.Occurrence.Schedule, m.cfg.shards)
+	return job.ScheduleID(j.Queue, j.Occurrence.Schedule, m.cfg.first)
 }
 
 // mayRecur: the end of the job may be one that a schedule waits for. What cannot be
@@ -215,7 +215,7 @@ func (m *machine) held(p *plan, i *intent) bool {
 	if i.e == nil {
 		return false
 	}
-	if next, ok := i.e.job.Next(job.Completed, m.cfg.shards); ok && p.jobs[next.ID] {
+	if next, ok := i.e.job.Next(job.Completed, m.cfg.first); ok && p.jobs[next.ID] {
 		return true
 	}
 	if !mayRecur(i.e.job) {

@@ -36,9 +36,9 @@ func (f forbidding) refuses() error {
 	return errForbidden
 }
 
-func (f forbidding) EnsureQueue(ctx context.Context, queue string, shards int) (int, error) {
+func (f forbidding) EnsureQueue(ctx context.Context, queue string, shards int) (store.Queue, error) {
 	if err := f.refuses(); err != nil {
-		return 0, err
+		return store.Queue{}, err
 	}
 	return f.Shards.EnsureQueue(ctx, queue, shards)
 }

@@ -70,9 +70,9 @@ type machineConfig struct {
 	full func() bool
 	// dedupe is for how long job rows outlive their jobs, in ms.
 	dedupe int64
-	// shards is how many the queue has. lateAfter is how late, in ms, an occurrence
+	// first is how many shards the queue had at first. lateAfter is how late, in ms, an occurrence
 	// is reported. decide is the schedule's own Decide.
-	shards    int
+	first     int
 	lateAfter int64
 	// lateJobs: jobs that wait for longer than that are reported too.
 	lateJobs bool

@@ -22,7 +22,7 @@ type machineRig struct {
 
 func newRig(t *testing.T, change ...func(*machineConfig)) *machineRig {
 	t.Helper()
-	cfg := machineConfig{maxOps: 12, maxBytes: 1 << 20, maxRunning: 10, trimEvery: 1000, horizon: 1000, maxLoaded: 100, page: 200, dedupe: 5000, shards: 1}
+	cfg := machineConfig{maxOps: 12, maxBytes: 1 << 20, maxRunning: 10, trimEvery: 1000, horizon: 1000, maxLoaded: 100, page: 200, dedupe: 5000, first: 1}
 	for _, c := range change {
 		c(&cfg)
 	}

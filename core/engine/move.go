@@ -30,7 +30,7 @@ type giving struct {
 // The process at the address is the only one that does not wait before it takes the shard;
 // Glance tells it. If it does not, another one does.
 func (e *Engine) HandOver(ctx context.Context, id store.ShardID, addr string) error {
-	s := e.shards[id]
+	s := e.shard(id)
 	if s == nil {
 		return ErrNotOwner
 	}
@@ -51,7 +51,7 @@ func (e *Engine) HandOver(ctx context.Context, id store.ShardID, addr string) er
 // Glance has the header of a shard looked at now: it was handed over to this process. The error is a
 // *CommandError.
 func (e *Engine) Glance(id store.ShardID) error {
-	s := e.shards[id]
+	s := e.shard(id)
 	if s == nil {
 		return &CommandError{Command: "glance", Shard: id.String(), Outcome: store.Fail, Cause: ErrNotOwner}
 	}
@@ -62,7 +62,7 @@ func (e *Engine) Glance(id store.ShardID) error {
 // Want takes note that the process at an address should own a shard of this one, and WantedBy is the last
 // address that was noted; "": none, or the shard was another's since. The error is a *CommandError.
 func (e *Engine) Want(id store.ShardID, addr string) error {
-	s := e.shards[id]
+	s := e.shard(id)
 	if s == nil || s.current() == nil {
 		return &CommandError{Command: "want", Shard: id.String(), Outcome: store.Fail, Cause: ErrNotOwner}
 	}
@@ -74,7 +74,7 @@ func (e *Engine) Want(id store.ShardID, addr string) error {
 
 // WantedBy is explained with Want.
 func (e *Engine) WantedBy(id store.ShardID) string {
-	s := e.shards[id]
+	s := e.shard(id)
 	if s == nil {
 		return ""
 	}
@@ -87,7 +87,7 @@ func (e *Engine) WantedBy(id store.ShardID) string {
 // them; a shard without an owner that is known is not in it.
 func (e *Engine) Holders() map[store.ShardID]string {
 	out := map[store.ShardID]string{}
-	for _, s := range e.order {
+	for _, s := range e.all() {
 		if name := s.heldBy(); name != "" {
 			out[s.id] = name
 		}

@@ -43,7 +43,7 @@ const (
 	minOps   = mostOps
 )
 
-// Queue is a queue and its fixed number of shards.
+// Queue is a queue and its number of shards: how many it is created with, or has by now.
 type Queue struct {
 	Name   string
 	Shards int
@@ -79,7 +79,10 @@ type Options struct {
 	// processes forward enqueues to, "" for nowhere.
 	Name, Addr string
 	Queues     []Queue
-	Executor   Executor
+	// AllQueues: the queues that others have created in the store are served too, and those that
+	// are created later. Handlers are needed for the jobs of all of them.
+	AllQueues bool
+	Executor  Executor
 
 	// Forward enqueues a job by the process at addr if that owns the job's shard
 	// (core/forward has one); nil: Submit goes to the inbox instead. The error is an

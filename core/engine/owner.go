@@ -72,8 +72,8 @@ func newOwner(s *shard, head store.Header, first, trust time.Duration) *owner {
 	o.m = newMachine(machineConfig{
 		maxOps: opt.MaxOps, maxBytes: opt.MaxBytes, maxRunning: opt.MaxRunning, trimEvery: opt.TrimEvery,
 		horizon: millis(opt.Horizon), maxLoaded: opt.MaxLoaded, page: opt.PageSize, dedupe: millis(opt.DedupeWindow),
-		full:   func() bool { return o.bytes() >= int64(opt.MaxPendingBytes) },
-		shards: s.e.queues[s.id.Queue], lateAfter: millis(opt.LateAfter), lateJobs: opt.LateJob != nil, decide: opt.decide,
+		full:  func() bool { return o.bytes() >= int64(opt.MaxPendingBytes) },
+		first: s.e.first(s.id.Queue), lateAfter: millis(opt.LateAfter), lateJobs: opt.LateJob != nil, decide: opt.decide,
 	}, head, o.moment())
 	o.inbox, o.census.next = newInboxState(o.now(), opt.PageSize), o.now()
 	return o

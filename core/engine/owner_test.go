@@ -137,7 +137,7 @@ func TestNotItsOwn(t *testing.T) {
 	o := &owner{ctx: t.Context(), notify: make(chan struct{}, 1)}
 	s := &shard{id: id, owner: o}
 	o.e = &Engine{o: Options{Queues: []Queue{{"q", 1}}, World: World{Clock: standing{now: time.Second}}},
-		shards: map[store.ShardID]*shard{id: s}, order: []*shard{s}}
+		spread: spread{queues: []store.Queue{{Name: "q", First: 1, Shards: 1}}, shards: map[store.ShardID]*shard{id: s}, order: []*shard{s}}}
 	o.trustUntil.Store(int64(2 * time.Second))
 	if o.e.Owns(store.ShardID{Queue: "another"}) || !o.e.Owns(id) {
 		t.Error("it owns another queue's shard, or not its own")

@@ -218,7 +218,7 @@ func (o *owner) decode(row store.InboxRow) (job.Job, error) {
 	case j.Queue != o.id.Queue:
 		return j, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not %q", j.Queue, o.id.Queue)}
 	}
-	return j, j.Check(o.e.queues[o.id.Queue])
+	return j, j.Check(o.e.first(o.id.Queue))
 }
 
 // deleteCopied removes a row whose job is in the shard for certain, after those before

@@ -87,24 +87,28 @@ func (e *BrokenError) Unwrap() error { return e.Cause }
 // *BrokenError, or that of any other command. Repeating a command whose outcome is
 // unknown is safe.
 func (e *Engine) Schedule(ctx context.Context, c ScheduleCommand) (Receipt, error) {
-	checked, err := e.check(c)
+	var q store.Queue
+	checked, err := e.check(c, func(name string) (_ store.Queue, err error) {
+		q, err = e.Queue(ctx, name)
+		return q, err
+	})
 	if err != nil {
 		return Receipt{}, err
 	}
 	i := &intent{kind: doSchedule, command: checked, wait: newWaiter()}
-	a, err := e.ask(ctx, e.shardOf(checked.Queue, checked.id), i)
+	a, err := e.ask(ctx, e.shard(place(checked.Queue, checked.id)), i)
 	if err != nil {
 		return Receipt{}, err
 	}
 	rec := Receipt{ID: checked.id, Duplicate: a.duplicate}
 	if c.Verb == TriggerSchedule {
-		rec.ID = job.Occurrence{Schedule: checked.Key, Trigger: c.Trigger}.ID(checked.Queue, e.queues[checked.Queue])
+		rec.ID = job.Occurrence{Schedule: checked.Key, Trigger: c.Trigger}.ID(checked.Queue, q.First)
 	}
 	return rec, nil
 }
 
 // check reports a command that cannot be carried out.
-func (e *Engine) check(c ScheduleCommand) (*scheduleCommand, error) {
+func (e *Engine) check(c ScheduleCommand, queue func(string) (store.Queue, error)) (*scheduleCommand, error) {
 	bad := func(field, format string, args ...any) error {
 		return &schedule.InvalidError{Field: field, Reason: fmt.Sprintf(format, args...)}
 	}
@@ -120,22 +124,30 @@ func (e *Engine) check(c ScheduleCommand) (*scheduleCommand, error) {
 		}
 		c.Queue, c.Key = d.Queue, d.Key
 	}
-	shards, ok := e.queues[c.Queue]
-	if !ok {
-		return nil, bad("queue", "%q is not one of this engine's", c.Queue)
+	q, err := queue(c.Queue)
+	out := &scheduleCommand{ScheduleCommand: c, id: job.ScheduleID(c.Queue, c.Key, q.First)}
+	if err != nil {
+		return nil, (&intent{kind: doSchedule, command: out}).failed(store.Fail, ofSchedule(err))
 	}
-	out := &scheduleCommand{ScheduleCommand: c, id: job.ScheduleID(c.Queue, c.Key, shards)}
 	if c.Definition == nil {
 		return out, nil
 	}
-	var err error
-	if out.def, err = schedule.New(*c.Definition, shards); err != nil {
+	if out.def, err = schedule.New(*c.Definition, q.First); err != nil {
 		return nil, err
 	}
 	if out.body, err = out.def.Encode(); err != nil {
 		return nil, bad("body", "%v", err)
 	}
 	return out, e.checkSize(out)
+}
+
+// ofSchedule is what is said of a queue in a command on a schedule.
+func ofSchedule(err error) error {
+	var invalid *job.InvalidError
+	if errors.As(err, &invalid) {
+		return &schedule.InvalidError{Field: invalid.Field, Reason: invalid.Reason}
+	}
+	return err
 }
 
 // checkSize reports a definition of which a batch might be larger than it may.
@@ -177,16 +189,15 @@ func (c *scheduleCommand) step(s *schedule.Schedule, st schedule.State, now int6
 func (e *Engine) ReadSchedule(ctx context.Context, queue, key string) (schedule.Definition, schedule.State, error) {
 	var d schedule.Definition
 	var st schedule.State
-	shards, ok := e.queues[queue]
-	if !ok {
-		return d, st, &schedule.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", queue)}
+	q, err := e.Queue(ctx, queue)
+	if err != nil {
+		return d, st, ofSchedule(err)
 	}
-	id := job.ScheduleID(queue, key, shards)
+	id := job.ScheduleID(queue, key, q.First)
 	at := store.Key{Kind: store.KindSchedule, At: AtDefinition, ID: string(id)}
-	n, _ := id.Shard()
 	rctx, stop := e.timeout(ctx, e.o.RequestTimeout)
 	defer stop()
-	shard := store.ShardID{Queue: queue, Shard: n}
+	shard := place(queue, id)
 	def, err := e.store.Row(rctx, shard, at)
 	if err != nil || def == nil {
 		return d, st, err

@@ -133,7 +133,7 @@ func (m *machine) schedulesRead(rows []store.Row, failed bool) {
 	for _, row := range rows {
 		r := s.byID[job.ID(row.ID)]
 		if row.At == AtDefinition {
-			r = readRecurring(row, m.cfg.shards)
+			r = readRecurring(row, m.cfg.first)
 			if r.def != nil {
 				r.broken = errNoState
 			}

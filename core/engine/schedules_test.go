@@ -35,11 +35,11 @@ func (r *machineRig) every(key string, change ...func(*schedule.Definition)) sch
 
 func (r *machineRig) order(c ScheduleCommand) *intent {
 	r.t.Helper()
-	e := &Engine{queues: map[string]int{"q": 1}, o: Options{Limits: Limits{MaxBytes: store.MaxBytes}}}
+	e := &Engine{o: Options{Limits: Limits{MaxBytes: store.MaxBytes}}}
 	if c.Queue == "" && c.Definition == nil {
 		c.Queue = "q"
 	}
-	checked, err := e.check(c)
+	checked, err := e.check(c, func(string) (store.Queue, error) { return store.Queue{Name: "q", First: 1, Shards: 1}, nil })
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -83,6 +83,10 @@ func (s *shard) observe(ctx context.Context) *store.Header {
 			s.saw(seen)
 		case err == nil && h != nil:
 			seen = *h
+		case err == nil: // who created the queue did not come so far
+			if q, ok := s.e.known(s.id.Queue); ok {
+				_, _ = s.e.create(ctx, q.Name, q.First)
+			}
 		}
 		if err == nil && h != nil {
 			need := time.Duration(s.e.o.Rank(s.id)) * s.e.o.TTL / 8
@@ -200,14 +204,14 @@ func RaiseFences(ctx context.Context, s store.Shards, q Queue, by int64) error {
 	if by < 1 {
 		return fmt.Errorf("engine: raise the fences of queue %q by %d: fences only rise", q.Name, by)
 	}
-	n, err := s.EnsureQueue(ctx, q.Name, q.Shards)
-	switch {
-	case err != nil:
-		return err
-	case n != q.Shards:
-		return &ShardsError{Queue: q.Name, Stored: n, Used: q.Shards}
+	stored, err := s.EnsureQueue(ctx, q.Name, q.Shards)
+	if err == nil {
+		err = fits(stored, q.Shards)
 	}
-	for i := range n {
+	if err != nil {
+		return err
+	}
+	for i := range stored.Shards {
 		if err := raiseFence(ctx, s, store.ShardID{Queue: q.Name, Shard: i}, by); err != nil {
 			return err
 		}

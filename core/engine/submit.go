@@ -24,6 +24,9 @@ import (
 // is safe.
 func (e *Engine) Submit(ctx context.Context, j job.Job) (Receipt, error) {
 	j = j.WithDefaults()
+	if _, err := e.Place(ctx, j.Queue, j.ID); err != nil {
+		return Receipt{}, (&intent{kind: doEnqueue, e: &entry{job: j}}).notTold(err)
+	}
 	rec, err := e.Enqueue(ctx, j)
 	if !elsewhere(err) {
 		return rec, err
@@ -47,7 +50,7 @@ func elsewhere(err error) bool {
 // there under way: they are conditional, on one partition, and would keep each other
 // from being done. So only a few may wait for that.
 func (e *Engine) toInbox(ctx context.Context, j job.Job) (Receipt, error) {
-	s := e.shardOf(j.Queue, j.ID)
+	s := e.shard(place(j.Queue, j.ID))
 	defer s.inserts.Add(-1)
 	if s.inserts.Add(1) > maxInserts {
 		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: &BusyError{Cause: ErrStalled, RetryAfter: e.o.TTL / 8}}
@@ -59,7 +62,7 @@ func (e *Engine) toInbox(ctx context.Context, j job.Job) (Receipt, error) {
 		return Receipt{}, &EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: context.Cause(ctx)}
 	}
 	b := Inbox{Store: e.store, Timeout: e.o.RequestTimeout, Clock: e.o.Clock, NewID: e.o.NewID}
-	rec, err := b.Enqueue(ctx, j, e.queues[j.Queue])
+	rec, err := b.Enqueue(ctx, j, e.first(j.Queue))
 	rec.Inbox = err == nil
 	return rec, err
 }
@@ -72,7 +75,7 @@ const maxInserts = 16
 var errNowhere = &store.Error{Op: "forward", Outcome: store.Fail, Cause: ErrNotOwner}
 
 func (e *Engine) forward(ctx context.Context, j job.Job) (Receipt, error) {
-	s := e.shardOf(j.Queue, j.ID)
+	s := e.shard(place(j.Queue, j.ID))
 	addr := s.addrOfOwner()
 	if addr == "" || e.o.Forward == nil {
 		return Receipt{}, errNowhere
@@ -108,7 +111,7 @@ func (s *shard) notReached(addr string, err error) {
 // OwnerAddr is where the shard's owner takes what is forwarded, as its header last
 // showed; "" if that is this process, or not known.
 func (e *Engine) OwnerAddr(id store.ShardID) string {
-	s := e.shards[id]
+	s := e.shard(id)
 	if s == nil {
 		return ""
 	}
@@ -118,11 +121,17 @@ func (e *Engine) OwnerAddr(id store.ShardID) string {
 // OwnerOfSchedule is OwnerAddr of the shard of a command's schedule; "" too if the
 // command is not a valid one.
 func (e *Engine) OwnerOfSchedule(c ScheduleCommand) string {
-	checked, err := e.check(c)
+	checked, err := e.check(c, func(name string) (store.Queue, error) {
+		q, ok := e.known(name)
+		if !ok {
+			return q, ErrNotOwner
+		}
+		return q, nil
+	})
 	if err != nil {
 		return ""
 	}
-	return e.shardOf(checked.Queue, checked.id).addrOfOwner()
+	return e.OwnerAddr(place(checked.Queue, checked.id))
 }
 
 // saw remembers which other process owns the shard, and where that can be reached, or who was
@@ -168,7 +177,7 @@ type Inbox struct {
 	NewID func() string
 }
 
-// Enqueue inserts a job of a queue with so many shards. It sends copies until an
+// Enqueue inserts a job of a queue that had so many shards first. It sends copies until an
 // answer settles the insert or ctx ends. The error is an *EnqueueError, or a
 // *job.InvalidError.
 func (b Inbox) Enqueue(ctx context.Context, j job.Job, shards int) (Receipt, error) {

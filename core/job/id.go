@@ -10,7 +10,17 @@ import (
 )
 
 // ID names a job: "<shard>-<32 hex digits>".
+//
+// A queue's number of shards may be raised, and the first one, with which it was created, stays
+// known: what is said here of a queue of so many shards means that one. So keys, schedules and
+// what follows a job have the same ids for ever. The digits belong to a shard if their hash,
+// modulo the first number of shards, is that shard's number; to one that was added later, if it
+// is modulo the number of shards up to that one.
 type ID string
+
+// MaxShards is how many shards a queue may be raised to. It bounds what an id costs: one in the n-th shard is
+// found among n.
+const MaxShards = 1024
 
 // KeyedID is the id of the job with an idempotency key in a queue of so many
 // shards: the same for everybody who enqueues it.
@@ -24,26 +34,44 @@ func KeyedID(queue, key string, shards int) ID {
 // RandomID makes an id of 16 random bytes.
 func RandomID(random [16]byte, shards int) ID { return makeID(random[:], shards) }
 
+// SpreadID is RandomID over all shards of a queue that has now so many, in place of the first ones.
+func SpreadID(random [16]byte, shards, now int) ID {
+	if now <= shards {
+		return RandomID(random, shards)
+	}
+	shard := shardOf(hex.EncodeToString(random[:]), now)
+	return idIn(shard, shards, func(n int) string { return fmt.Sprintf("spread %x %d", random, n) })
+}
+
 // Child is the id of what a name stands for beside the job: the same for everybody,
-// and in the same shard. It is "" if id is not one of a queue of so many shards.
+// and in the same shard, whatever id that is. It is "" if id is malformed.
 func (id ID) Child(name string, shards int) ID {
 	shard, err := id.Shard()
-	if err != nil || id.Check(shards) != nil {
+	if err != nil || shard >= max(shards, MaxShards) {
 		return ""
 	}
-	for n := 0; ; n++ { // as many tries as there are shards, on average
-		h := sha256.New()
-		fmt.Fprintf(h, "child %s %d %s", id, n, name)
-		child := makeID(h.Sum(nil)[:16], shards)
-		if s, err := child.Shard(); err == nil && s == shard {
-			return child
-		}
-	}
+	return idIn(shard, shards, func(n int) string { return fmt.Sprintf("child %s %d %s", id, n, name) })
 }
 
 func makeID(raw []byte, shards int) ID {
 	digits := hex.EncodeToString(raw)
 	return ID(strconv.Itoa(shardOf(digits, shards)) + "-" + digits)
+}
+
+// idIn is an id in a shard, made from the first text of many that gives one: as many are tried as
+// there are shards up to that one, on average.
+func idIn(shard, shards int, text func(n int) string) ID {
+	for n := 0; ; n++ {
+		h := sha256.Sum256([]byte(text(n)))
+		if digits := hex.EncodeToString(h[:16]); belong(digits, shard, shards) {
+			return ID(strconv.Itoa(shard) + "-" + digits)
+		}
+	}
+}
+
+// belong reports whether digits belong to a shard of a queue that had so many first.
+func belong(digits string, shard, shards int) bool {
+	return shardOf(digits, max(shards, shard+1)) == shard
 }
 
 func shardOf(digits string, shards int) int {
@@ -65,16 +93,17 @@ func (id ID) Shard() (int, error) {
 	return n, nil
 }
 
-// Check reports an id that is malformed or names another shard than the one that
-// it belongs to in a queue of so many shards.
+// Check reports an id that is malformed or names another shard than one that
+// it belongs to in a queue of so many shards, or in one that had so many first. It does not know
+// how many there are now.
 func (id ID) Check(shards int) error {
 	n, err := id.Shard()
 	if err != nil {
 		return err
 	}
 	_, digits, _ := strings.Cut(string(id), "-")
-	if want := shardOf(digits, shards); n != want {
-		return &InvalidError{Field: "id", Reason: fmt.Sprintf("%q names shard %d and belongs to shard %d of %d", string(id), n, want, shards)}
+	if n >= max(shards, MaxShards) || !belong(digits, n, shards) {
+		return &InvalidError{Field: "id", Reason: fmt.Sprintf("%q names shard %d and belongs to shard %d of %d", string(id), n, shardOf(digits, shards), shards)}
 	}
 	return nil
 }

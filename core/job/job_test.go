@@ -3,9 +3,11 @@ package job_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +77,46 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%q: shard %d, %v, %v", id, n, err, id.Check(shards))
 		}
 	})
+}
+
+// TestMoreShards: whatever the number of shards is raised to, an id of before is one of the queue's, with its
+// followers beside it; an id is refused in every other shard; and ids spread over all shards.
+func TestMoreShards(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		first := rapid.IntRange(1, 12).Draw(t, "first")
+		now := rapid.IntRange(1, 40).Draw(t, "now")
+		raw := [16]byte(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "random"))
+		id := job.SpreadID(raw, first, now)
+		n, err := id.Shard()
+		if err != nil || n >= max(first, now) || id.Check(first) != nil || id != job.SpreadID(raw, first, now) {
+			t.Fatalf("%s of %d shards, %d at first: %v, %v", id, now, first, err, id.Check(first))
+		}
+		if now <= first && id != job.RandomID(raw, first) {
+			t.Errorf("%s is not what it was before queues could be raised", id)
+		}
+		child := id.Child("x", first)
+		if c, err := child.Shard(); err != nil || c != n || child.Check(first) != nil {
+			t.Errorf("%s has the child %s: %v", id, child, child.Check(first))
+		}
+		_, digits, _ := strings.Cut(string(id), "-")
+		for other := range first {
+			if other != n && n < first && job.ID(fmt.Sprint(other, "-", digits)).Check(first) == nil {
+				t.Errorf("%s is accepted in shard %d too", id, other)
+			}
+		}
+	})
+	const first, now, ids = 3, 10, 10_000
+	var count [now]int
+	for n := range ids {
+		shard, _ := job.SpreadID([16]byte{byte(n), byte(n >> 8)}, first, now).Shard()
+		count[shard]++
+	}
+	for shard, n := range count {
+		if n < ids/now*8/10 || n > ids/now*12/10 {
+			t.Errorf("%d of %d ids are in shard %d of %d", n, ids, shard, now)
+		}
+	}
 }
 
 func TestRunID(t *testing.T) {

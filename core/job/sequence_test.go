@@ -27,8 +27,13 @@ func TestChild(t *testing.T) {
 			t.Errorf("children %q and %q of %q are %q and %q", a, b, id, child, id.Child(b, shards))
 		}
 	})
-	if c := job.ID("9-00000000000000000000000000000000").Child("x", 4); c != "" {
-		t.Errorf("the child of an id of another queue is %q", c)
+	if c := job.ID("9-00000000000000000000000000000000").Child("x", 4); c.Check(4) != nil || !strings.HasPrefix(string(c), "9-") {
+		t.Errorf("the child of an id of another queue is %q: %v", c, c.Check(4))
+	}
+	for _, malformed := range []job.ID{"", "9", "1024-00000000000000000000000000000000"} {
+		if c := malformed.Child("x", 4); c != "" {
+			t.Errorf("the child of %q is %q", malformed, c)
+		}
 	}
 }
 

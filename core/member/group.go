@@ -134,7 +134,9 @@ func (g *Group) Present() []string {
 func (g *Group) Divide(keys []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.keys, g.shares = slices.Clone(keys), nil
+	if !slices.Equal(g.keys, keys) {
+		g.keys, g.shares = slices.Clone(keys), nil
+	}
 }
 
 // Rank is this process's place, from 0, among those that should own what is called key:

@@ -68,6 +68,7 @@ var All = []Mistake{
 	{ID: "jobs-claims-after-release", Rules: []string{"handover", "exclusive"}, Shards: claimsAfterRelease},
 	{ID: "jobs-two-takers", Rules: []string{"exclusive"}, Shards: twoTakers},
 	{ID: "jobs-lost-in-move", Rules: []string{"acked-lost"}, Under: "moves", Shards: lostInMove},
+	{ID: "jobs-reshard-forgets-keys", Rules: []string{"identity"}, Under: "raises", Shards: forgetsKeys},
 	// Rows of jobs.
 	{ID: "jobs-rescue-dead-only", Rules: []string{"liveness"}, Shards: rescueDeadOnly},
 	{ID: "jobs-dlq-lost", Rules: []string{"state"}, Shards: dlqLost},

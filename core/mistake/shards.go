@@ -45,6 +45,27 @@ type Shards struct {
 	OnRows     func(store.ShardID, []store.Row) []store.Row
 	OnRow      func(context.Context, store.ShardID, store.Key) (*store.Row, error)
 	OnInboxRow func(*store.InboxRow) *store.InboxRow
+	OnQueue    func(*store.Queue)
+}
+
+// EnsureQueue implements store.Shards.
+func (s Shards) EnsureQueue(ctx context.Context, queue string, shards int) (store.Queue, error) {
+	q, err := s.Shards.EnsureQueue(ctx, queue, shards)
+	if err == nil && s.OnQueue != nil {
+		s.OnQueue(&q)
+	}
+	return q, err
+}
+
+// Queues implements store.Shards.
+func (s Shards) Queues(ctx context.Context) ([]store.Queue, error) {
+	all, err := s.Shards.Queues(ctx)
+	for n := range all {
+		if s.OnQueue != nil {
+			s.OnQueue(&all[n])
+		}
+	}
+	return all, err
 }
 
 // Commit implements store.Shards.

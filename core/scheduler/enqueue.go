@@ -84,19 +84,23 @@ func GoOn() Option { return with(func(j *job.Job) { j.OnFailure = job.GoOn }) }
 // else fails certainly was not done: a *job.InvalidError, or what engine.RetryAfter reports, when
 // there is too much to do already and the caller should come again after that time.
 func (s *Scheduler) Enqueue(ctx context.Context, j job.Job) (engine.Receipt, error) {
-	q, err := s.queueOf(j.Queue)
+	name, err := s.queueOf(j.Queue)
 	if err != nil {
 		return engine.Receipt{}, err
 	}
-	j.Queue = q.Name
+	q, err := s.Queue(ctx, name)
+	if err != nil { // whatever it says of the queue, nothing is known to anybody of the job
+		return engine.Receipt{}, &store.Error{Op: "enqueue", Outcome: store.Fail, Permanent: store.IsPermanent(err), Cause: err}
+	}
+	j.Queue = name
 	own := false // only copies of this one have its id
 	switch {
 	case j.ID != "":
 	case j.Key != "":
-		j.ID = job.KeyedID(q.Name, j.Key, q.Shards)
+		j.ID = job.KeyedID(name, j.Key, q.First)
 	default:
 		sum := sha256.Sum256([]byte(s.newID()))
-		j.ID, own = job.RandomID([16]byte(sum[:]), q.Shards), true
+		j.ID, own = job.SpreadID([16]byte(sum[:]), q.First, q.Shards), true
 	}
 	rec, err := again(ctx, s, func() (engine.Receipt, error) { return s.Submit(ctx, j) }, unknown)
 	rec.Duplicate = rec.Duplicate && !own
@@ -135,27 +139,30 @@ func (s *Scheduler) EnqueueMany(ctx context.Context, jobs []job.Job) ([]Enqueued
 // whether it was done, as when a process has just started, it is asked for again until
 // ctx ends. Other commands: Schedule.
 func (s *Scheduler) PutSchedule(ctx context.Context, d schedule.Definition) (engine.Receipt, error) {
-	q, err := s.queueOf(d.Queue)
+	name, err := s.queueOf(d.Queue)
 	if err != nil {
 		return engine.Receipt{}, err
 	}
-	d.Queue = q.Name
+	if _, err := s.Queue(ctx, name); errors.As(err, new(*job.InvalidError)) {
+		return engine.Receipt{}, err
+	}
+	d.Queue = name
 	put := func() (engine.Receipt, error) {
 		return s.Schedule(ctx, engine.ScheduleCommand{Verb: engine.PutSchedule, Definition: &d})
 	}
 	return again(ctx, s, put, func(err error) bool { return unknown(err) || errors.Is(err, engine.ErrNotOwner) })
 }
 
-func (s *Scheduler) queueOf(name string) (engine.Queue, error) {
-	for n, q := range s.queues {
-		if q.Name == name || name == "" && n == 0 {
-			return q, nil
-		}
+// queueOf is the name of a queue, or that of the first.
+func (s *Scheduler) queueOf(name string) (string, error) {
+	all := s.engine.Queues()
+	switch {
+	case name != "":
+		return name, nil
+	case len(all) == 0:
+		return "", &job.InvalidError{Field: "queue", Reason: "is empty, and this scheduler has none"}
 	}
-	if name == "" {
-		return engine.Queue{}, &job.InvalidError{Field: "queue", Reason: "is empty, and this scheduler has none"}
-	}
-	return engine.Queue{}, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this scheduler's", name)}
+	return all[0].Name, nil
 }
 
 // unknown reports an error after which nobody knows whether a request was carried out.

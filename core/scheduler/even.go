@@ -87,7 +87,7 @@ func (b *balance) lacks(v view) (out []store.ShardID) {
 }
 
 func (s *Scheduler) view() view {
-	v := view{now: s.clock.Now(), shards: shardsOf(s.queues), shares: map[store.ShardID]string{}, holders: s.engine.Holders(), own: s.name}
+	v := view{now: s.clock.Now(), shards: s.divide(), shares: map[store.ShardID]string{}, holders: s.engine.Holders(), own: s.name}
 	shares := s.group.Shares()
 	for _, id := range v.shards {
 		v.shares[id] = shares[id.String()]
@@ -95,12 +95,17 @@ func (s *Scheduler) view() view {
 	return v
 }
 
-// shardsOf are all shards of queues.
-func shardsOf(queues []engine.Queue) (out []store.ShardID) {
-	for _, q := range queues {
+// divide returns all shards, of which each process has a share.
+func (s *Scheduler) divide() (out []store.ShardID) {
+	var keys []string
+	for _, q := range s.engine.Queues() {
 		for n := range q.Shards {
-			out = append(out, store.ShardID{Queue: q.Name, Shard: n})
+			id := store.ShardID{Queue: q.Name, Shard: n}
+			out, keys = append(out, id), append(keys, id.String())
 		}
+	}
+	if s.group != nil {
+		s.group.Divide(keys)
 	}
 	return out
 }

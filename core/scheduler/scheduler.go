@@ -69,7 +69,8 @@ type Options struct {
 // Scheduler runs jobs.
 type Scheduler struct {
 	engine *engine.Engine
-	queues []engine.Queue
+	shards store.Shards
+	all    bool // the engine's AllQueues
 	pool   *worker.Pool
 	client *forward.Client
 	server *http.Server
@@ -119,11 +120,6 @@ func New(o Options) (*Scheduler, error) {
 		o.Engine.Observer = engine.Watch(o.Engine.Observer, runs.Step)
 	}
 	if o.Members != nil {
-		var shards []string
-		for _, id := range shardsOf(o.Engine.Queues) {
-			shards = append(shards, id.String())
-		}
-		o.Members.Divide(shards)
 		o.Engine.Rank = func(s store.ShardID) int { return o.Members.Rank(s.String()) }
 	}
 	e, err := engine.New(o.Shards, o.Engine)
@@ -136,10 +132,11 @@ func New(o Options) (*Scheduler, error) {
 		peers.Handle("/", o.Beside)
 	}
 	server := forward.NewServer(forward.Guard(o.Secret, peers))
-	s := &Scheduler{engine: e, pool: pool, client: client, server: server, listen: o.Listener, secret: o.Secret, runs: runs, group: o.Members,
-		queues: o.Engine.Queues, name: o.Engine.Name, addr: o.Engine.Addr, newID: o.NewID, clock: cmp.Or(o.Engine.Clock, clock.System()),
+	s := &Scheduler{engine: e, shards: o.Shards, all: o.Engine.AllQueues, pool: pool, client: client, server: server, listen: o.Listener, secret: o.Secret, runs: runs, group: o.Members,
+		name: o.Engine.Name, addr: o.Engine.Addr, newID: o.NewID, clock: cmp.Or(o.Engine.Clock, clock.System()),
 		logger: cmp.Or(o.Engine.Logger, slog.Default()), ttl: cmp.Or(o.Engine.TTL, engine.DefaultTTL)}
 	s.pause = s.ttl / 100
+	s.divide()
 	if s.newID == nil {
 		s.newID = uuid.NewString
 	}
@@ -309,15 +306,29 @@ func (e *PartlyError) Unwrap() error { return e.Cause }
 // engine.Engine.SetPaused. duplicate: all of them were so already. The error is a
 // *PartlyError, or a *job.InvalidError of the queue.
 func (s *Scheduler) SetPaused(ctx context.Context, queue string, on bool) (duplicate bool, err error) {
-	at := slices.IndexFunc(s.queues, func(q engine.Queue) bool { return q.Name == queue })
-	if at < 0 {
-		return false, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this scheduler's", queue)}
+	duplicate = true
+	for done := 0; ; {
+		n, err := s.shardsNow(ctx, queue)
+		if err != nil {
+			return false, err
+		}
+		if n == done {
+			return duplicate, nil
+		}
+		had, err := s.setPaused(ctx, queue, done, n, on)
+		if err != nil {
+			return false, err
+		}
+		duplicate, done = duplicate && had, n // there may be more by now
 	}
-	n := s.queues[at].Shards
-	errs, had := make([]error, n), make([]bool, n)
+}
+
+// setPaused is SetPaused of the shards from one on, and before another.
+func (s *Scheduler) setPaused(ctx context.Context, queue string, from, to int, on bool) (duplicate bool, err error) {
+	errs, had := make([]error, to), slices.Repeat([]bool{true}, to)
 	slots := make(chan struct{}, pausesAtOnce)
 	var wg sync.WaitGroup
-	for i := range n {
+	for i := from; i < to; i++ {
 		slots <- struct{}{}
 		wg.Go(func() {
 			had[i], errs[i] = s.SetShardPaused(ctx, store.ShardID{Queue: queue, Shard: i}, on)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -251,6 +252,17 @@ type InboxRow struct {
 // Bytes is about what the row takes.
 func (r InboxRow) Bytes() int { return RowBytes + len(r.ID) + len(r.Nonce) + len(r.Body) }
 
+// ErrNoQueue: a queue does not exist.
+var ErrNoQueue = errors.New("there is no such queue")
+
+// Queue is a queue and its number of shards.
+type Queue struct {
+	Name string
+	// First is how many it had when it was created, which never changes, and Shards how many it
+	// has now.
+	First, Shards int
+}
+
 // Shards is the store of shard partitions and their inboxes. Rows are changed
 // by conditional requests only. Implementations are safe for concurrent use.
 // Every error is classified by OutcomeOf. Requests end when their context does.
@@ -259,8 +271,14 @@ func (r InboxRow) Bytes() int { return RowBytes + len(r.ID) + len(r.Nonce) + len
 type Shards interface {
 	// EnsureQueue stores the queue's number of shards unless it has one, and
 	// the headers of its shards, (0, 0) with no owner, unless they exist. It
-	// returns the number stored. It may be repeated.
-	EnsureQueue(ctx context.Context, queue string, shards int) (int, error)
+	// returns what is stored. It may be repeated.
+	EnsureQueue(ctx context.Context, queue string, shards int) (Queue, error)
+	// RaiseQueue gives a queue that exists more shards, once their headers exist. If it has as
+	// many, or more, nothing is changed. It returns what is stored then. It may be repeated.
+	RaiseQueue(ctx context.Context, queue string, shards int) (Queue, error)
+	// Queues returns all queues, by name. It shows every queue, and every raise, that was
+	// acknowledged before it began.
+	Queues(ctx context.Context) ([]Queue, error)
 	// Look returns the header, or nil if it does not exist. A serial look is
 	// linearizable with Commit; the other kind may be late.
 	Look(ctx context.Context, s ShardID, serial bool) (*Header, error)

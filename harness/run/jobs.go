@@ -81,9 +81,9 @@ func (r jobsByShard) prepare(ctx context.Context, cfg *fleet.Config) error {
 	}
 	want := r.plan.Spec.Workload.Shards()
 	for _, queue := range r.plan.Queues() {
-		n, err := cassandra.NewShards(r.db).EnsureQueue(ctx, queue, want)
-		if err == nil && n != want {
-			err = fmt.Errorf("it has %d shards, not %d", n, want)
+		q, err := cassandra.NewShards(r.db).EnsureQueue(ctx, queue, want)
+		if err == nil && q.Shards != want {
+			err = fmt.Errorf("it has %d shards, not %d", q.Shards, want)
 		}
 		if err != nil {
 			return queueError(queue, err)

@@ -82,6 +82,10 @@ func (c *config) readBackoff(bad report) {
 func (c *config) parseQueues(bad report) (out []engine.Queue) {
 	seen := map[string]bool{}
 	for _, q := range c.jobs.queues {
+		if q == "*" {
+			c.scheduler.Engine.AllQueues = true
+			continue
+		}
 		name, number, given := strings.Cut(q, "=")
 		n := c.jobs.buckets
 		if given {
@@ -97,8 +101,8 @@ func (c *config) parseQueues(bad report) (out []engine.Queue) {
 		seen[name] = true
 		out = append(out, engine.Queue{Name: name, Shards: n})
 	}
-	if len(c.jobs.queues) == 0 {
-		bad("queues", "is empty")
+	if len(out) == 0 && (len(c.jobs.queues) == 0 || c.scheduler.Engine.AllQueues) {
+		bad("queues", "names no queue: the first is the default one")
 	}
 	return out
 }

@@ -202,9 +202,9 @@ func (d *daemon) stop() error {
 // TestTwo walks through what docs/core.md promises, with two processes on a real
 // cluster.
 func TestTwo(t *testing.T) {
-	const shards = 4
+	const first, shards = 4, 6 // before and after there are more
 	seen := newTraces(t)
-	cfg, env := onCluster(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+seen.URL, "WORKER_BUCKETS="+strconv.Itoa(shards), "WORKER_LEASE_TTL_MS=3000", "WORKER_POLL_INTERVAL_MS=500", "WORKER_HTTP_HOSTS=127.0.0.1")
+	cfg, env := onCluster(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+seen.URL, "WORKER_BUCKETS="+strconv.Itoa(first), "WORKER_LEASE_TTL_MS=3000", "WORKER_POLL_INTERVAL_MS=500", "WORKER_HTTP_HOSTS=127.0.0.1")
 	bin, r := build(t), newReceiver(t)
 	var late sync.Map // what the webhook was told of, by job
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
@@ -244,7 +244,7 @@ func TestTwo(t *testing.T) {
 		}
 		return out
 	}
-	eventually(t, "owner of all shards", func() (bool, any) { o := owners(); return o["a"]+o["b"] == shards, o })
+	eventually(t, "owner of all shards", func() (bool, any) { o := owners(); return o["a"]+o["b"] == first, o })
 	phase(fmt.Sprintf("owners: %v", owners()))
 
 	job := func(path string, more string) string {
@@ -336,6 +336,19 @@ func TestTwo(t *testing.T) {
 	eventually(t, "three occurrences", func() (bool, any) { r.mu.Lock(); defer r.mu.Unlock(); return len(r.schedule) >= 3, r.schedule })
 	a.must(200, "POST", "/api/v1/schedules/every-second/disable", "")
 	phase("fired")
+	// More shards, by either. Keys have the jobs that they had.
+	for n, d := range both {
+		if got := d.must(200, "PUT", "/api/v1/queues/default", fmt.Sprintf(`{"shards": %d}`, shards)); got["first_shards"] != float64(first) || got["duplicate"] != (n > 0) {
+			t.Errorf("more shards: %v", got)
+		}
+	}
+	eventually(t, "owners of the new shards", func() (bool, any) { o := owners(); return o["a"]+o["b"] == shards, o })
+	for n, id := range ids {
+		if got := both[n%2].must(200, "POST", "/jobs", job("/ok", ""), fmt.Sprintf("Idempotency-Key: k%d", n)); got["duplicate"] != true || got["id"] != id {
+			t.Errorf("after the raise: %v, want %s", got, id)
+		}
+	}
+	phase("more shards")
 	// One stops while jobs are at work, and nothing is lost.
 	var slow []string
 	for n := range 12 {
@@ -375,7 +388,7 @@ func TestTwo(t *testing.T) {
 	}
 	text, _ := io.ReadAll(res.Body)
 	_ = res.Body.Close()
-	if !bytes.Contains(text, []byte("\nshards_owned 4\n")) || !bytes.Contains(text, []byte(`jobs_processed_total{status="completed"}`)) {
+	if !bytes.Contains(text, []byte(fmt.Sprintf("\nshards_owned %d\n", shards))) || !bytes.Contains(text, []byte(`jobs_processed_total{status="completed"}`)) {
 		t.Errorf("%.2000s", text)
 	}
 	if err := b.stop(); err != nil {

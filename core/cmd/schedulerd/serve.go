@@ -51,11 +51,6 @@ func serve(ctx context.Context, c *config, log *slog.Logger) error {
 	if err != nil {
 		return errors.Join(err, web.Close())
 	}
-	shards := 0
-	for _, q := range c.scheduler.Engine.Queues {
-		shards += q.Shards
-	}
-	m.Shards(shards)
 	c.http.Client = handlers.NewClient(traces.Transport)
 	kinds := handlers.New(&c.http, log)
 	live := livepage.NewRecorder(c.scheduler.Name+"."+uuid.NewString()[:8], nil)
@@ -77,7 +72,8 @@ func serve(ctx context.Context, c *config, log *slog.Logger) error {
 	}
 	defer func() { _ = s.Close() }()
 	live.CountBy(s.Depths)
-	reader := query.New(query.Options{Shards: cassandra.NewShards(s.DB()), Runs: cassandra.NewRuns(s.DB()), Queues: c.scheduler.Engine.Queues})
+	m.Queues(s.Queues)
+	reader := query.New(query.Options{Shards: cassandra.NewShards(s.DB()), Runs: cassandra.NewRuns(s.DB()), Queues: s})
 	page := livepage.New(livepage.Options{Recorder: live, Reader: reader, Secret: s.Secret(), Token: c.api.Token, Stop: ctx})
 	c.api.Scheduler, c.api.Reader, c.api.Check, c.api.Why = traces.Scheduler(s), reader, kinds.Check, cassandra.Why
 	c.api.Metrics, c.api.Observe, c.api.Logger = m.Handler(), m.Request, log

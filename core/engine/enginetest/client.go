@@ -147,6 +147,7 @@ func (w *World) ask(ctx context.Context, j *simJob, r *rand.Rand) {
 		if w.cfg.arrives != nil {
 			w.cfg.arrives(w, &body)
 		}
+		w.identify(rctx, p, body)
 		rec, err := w.enqueue(rctx, p, body, nonce)
 		cancel()
 		if !p.answered() {

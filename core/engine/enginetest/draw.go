@@ -40,6 +40,9 @@ func Draw(seed uint64) Config {
 	if cfg.oddKeys || cfg.sequences {
 		cfg.maxBytes = max(cfg.maxBytes, 10<<10)
 	}
+	if raises := rand.New(rand.NewPCG(seed, 48)); raises.IntN(4) == 0 && !cfg.wholePauses {
+		cfg.raised = cfg.shards + 1 + raises.IntN(4)
+	}
 	if more.IntN(10) == 0 && cfg.dedupe == 14*cfg.ttl { // clocks are right
 		cfg.forgets()
 	}
@@ -51,7 +54,7 @@ func (c *Config) plain() {
 	if c.again {
 		c.dedupe, c.duration = 14*c.ttl, 12*c.ttl
 	}
-	c.wholePauses, c.oddKeys, c.sequences, c.again = false, false, false, false
+	c.wholePauses, c.oddKeys, c.sequences, c.again, c.raised = false, false, false, false, 0
 }
 
 // DrawPlain is Draw without what was added since a seed was kept for what it had found.
@@ -108,7 +111,7 @@ func DrawPlain(seed uint64) Config {
 
 // Situations are what many runs together must have met, for their rules to say anything.
 var Situations = []string{"crash", "stop", "pause", "suspend", "cut", "clock", "resend", "duplicate", "inbox-insert", "swept", "retired",
-	"moved", "move-kept", "leveled", "emptied", "doubled", "hidden", "ordered",
+	"moved", "move-kept", "raised", "leveled", "emptied", "doubled", "hidden", "ordered",
 	"tick-ok", "tick-fail", "tick-unknown", "takeover-ok", "takeover-fail", "takeover-unknown", "handover-ok",
 	"enqueue-ok", "enqueue-fail", "enqueue-unknown", "job-completed", "job-dlq", "job-cancelled", "job-abandoned",
 	"forward", "forward-ok", "cancel-ok", "cancelled-pending", "cancelled-running", "redriven", "step-redrive", "step-cancel",
@@ -172,6 +175,9 @@ func reductions(c Config) (out []Config) {
 		try(func(d *Config) { d.jobs /= 2 })
 		try(func(d *Config) { d.jobs-- })
 	}
+	if c.raised > 0 {
+		try(func(d *Config) { d.raised = 0 })
+	}
 	if c.queues > 1 {
 		try(func(d *Config) { d.queues = 1 })
 	}
@@ -195,6 +201,9 @@ func chances(c *Config) []chance {
 // String says what is left of a run.
 func (c Config) String() string {
 	out := []string{fmt.Sprintf("seed %d, %d queues, %d shards, %d jobs", c.seed, max(c.queues, 1), c.shards, c.jobs)}
+	if c.raised > 0 {
+		out = append(out, fmt.Sprintf("raised to %d shards at %s", c.raised, c.raiseAt()))
+	}
 	for _, e := range c.events {
 		out = append(out, fmt.Sprintf("%s of w%d at %s for %s", e.kind, e.node, e.at, e.length))
 	}

@@ -19,7 +19,7 @@ func (w *World) identity(n int, queue, key string) job.ID {
 	if key != "" {
 		return job.KeyedID(queue, key, w.cfg.shards)
 	}
-	return job.RandomID([16]byte(binary.BigEndian.AppendUint64(make([]byte, 8), uint64(n))), w.cfg.shards)
+	return job.SpreadID([16]byte(binary.BigEndian.AppendUint64(make([]byte, 8), uint64(n))), w.cfg.shards, w.cfg.raised)
 }
 
 // folded takes jobs of one queue for one whose keys look alike; "" is none.

@@ -113,6 +113,11 @@ var conditions = map[string]func(*Config){
 	"keys": func(c *Config) {
 		c.oddKeys, c.queues, c.jobs, c.maxBytes = true, 2, 2*len(oddKeys), max(c.maxBytes, 10<<10)
 	},
+	// Queues get more shards, and processes come and go.
+	"raises": func(c *Config) {
+		struck("stop")(c)
+		c.raised, c.jobs, c.pauses = 2*c.shards+1, 30, false
+	},
 	// Jobs are followed by others, and there are no schedules.
 	"sequences": func(c *Config) { c.sequences, c.jobs, c.schedules, c.maxBytes = true, 20, 0, max(c.maxBytes, 10<<10) },
 	// Jobs are forgotten and enqueued again, and clocks are right.
@@ -179,6 +184,7 @@ var Harmless = map[string]func(*Config){
 	"queues":    func(c *Config) { c.queues = 1 },
 	"keys":      func(c *Config) { c.oddKeys = false },
 	"sequences": func(c *Config) { c.sequences = false },
+	"raises":    func(c *Config) { c.raised = 0 },
 	"again":     func(c *Config) { c.again, c.dedupe = false, 14*c.ttl },
 	"halts":     func(c *Config) { c.wholePauses, c.pauses = false, true },
 }

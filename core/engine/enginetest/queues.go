@@ -19,10 +19,10 @@ func (w *World) queues() (out []engine.Queue) {
 	return out
 }
 
-// shardIDs are the shards of all queues.
+// shardIDs are the shards of all queues, also those that they have only from some time on.
 func (w *World) shardIDs() (out []store.ShardID) {
 	for _, q := range w.queues() {
-		for n := range q.Shards {
+		for n := range max(q.Shards, w.cfg.raised) {
 			out = append(out, store.ShardID{Queue: q.Name, Shard: n})
 		}
 	}
@@ -35,6 +35,9 @@ func (w *World) place(n int) (queue, key string) {
 	queue, n = all[n%len(all)].Name, n/len(all)
 	if w.cfg.oddKeys && n < len(oddKeys) {
 		return queue, oddKeys[n]
+	}
+	if w.cfg.raised > 0 && n%3 == 2 {
+		return queue, ""
 	}
 	return queue, fmt.Sprint("job", n)
 }

@@ -63,6 +63,8 @@ type Config struct {
 	tooLong, otherBodies bool
 	// queues is how many there are; 0: one. They have the same shards and the same keys.
 	queues int
+	// raised is how many shards each queue gets during the run; 0: it keeps its first ones.
+	raised int
 	// oddKeys: keys are hard to tell apart. arrives changes a job on its way to the engine.
 	oddKeys bool
 	arrives func(w *World, j *job.Job)
@@ -214,17 +216,26 @@ func (w *World) faultPhase() {
 	for n, j := range w.jobs {
 		for c := range j.clients {
 			r := rand.New(rand.NewPCG(w.cfg.seed, uint64(1000+10*n+c)))
-			wg.Go(func() { w.client(ctx, j, r) })
+			wg.Go(func() { w.born(ctx, j, r); w.client(ctx, j, r) })
 		}
-		wg.Go(func() { w.operators(ctx, j, rand.New(rand.NewPCG(w.cfg.seed, uint64(100_000+n)))) })
-		wg.Go(func() { w.reuse(ctx, j, rand.New(rand.NewPCG(w.cfg.seed, uint64(600_000+n)))) })
-		wg.Go(func() { w.hurry(ctx, j, rand.New(rand.NewPCG(w.cfg.seed, uint64(300_000+n)))) })
+		for stream, does := range []func(context.Context, *simJob, *rand.Rand){1: w.operators, 6: w.reuse, 3: w.hurry} {
+			if does != nil {
+				r := rand.New(rand.NewPCG(w.cfg.seed, uint64(100_000*stream+n)))
+				wg.Go(func() { w.born(ctx, j, r); does(ctx, j, r) })
+			}
+		}
+	}
+	if w.cfg.raised > 0 {
+		wg.Go(func() {
+			sleep(ctx, w.cfg.raiseAt())
+			w.raise(ctx)
+		})
 	}
 	for n, s := range w.schedules {
 		wg.Go(func() { w.planner(ctx, s, rand.New(rand.NewPCG(w.cfg.seed, uint64(200_000+n)))) })
 	}
 	for n, id := range w.shardIDs() {
-		if w.cfg.pauses {
+		if w.cfg.pauses && id.Shard < w.cfg.shards {
 			r := rand.New(rand.NewPCG(w.cfg.seed, uint64(400_000+n)))
 			wg.Go(func() { w.pauser(ctx, r, func(on bool) bool { return w.setPaused(ctx, id, on, r) }) })
 		}
@@ -352,6 +363,9 @@ func (w *World) heal() {
 	}
 	for _, n := range gone {
 		w.start(n)
+	}
+	if w.cfg.raised > 0 && !w.met("raised") {
+		w.raise(context.Background())
 	}
 	w.resumeAll()
 	begun := time.Now()

@@ -96,9 +96,8 @@ func begin(fail func(string, ...any), change []func(*scheduler.Options)) *Harnes
 		case <-time.After(time.Millisecond):
 		}
 	}
-	queues := p.o.Engine.Queues
 	session := h.Store.Connect("reader", 1)
-	h.queue, h.reader = queues[0].Name, query.New(query.Options{Shards: session, Runs: session, Queues: queues})
+	h.queue, h.reader = p.s.Queues()[0].Name, query.New(query.Options{Shards: session, Runs: session, Queues: p.s})
 	return h
 }
 

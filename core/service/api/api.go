@@ -14,6 +14,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/service/query"
+	"fencepost/core/store"
 )
 
 // Scheduler makes the changes that the API is asked for; *scheduler.Scheduler implements it.
@@ -24,6 +25,7 @@ type Scheduler interface {
 	Hasten(ctx context.Context, queue string, id job.ID) (engine.Receipt, error)
 	Schedule(ctx context.Context, c engine.ScheduleCommand) (engine.Receipt, error)
 	SetPaused(ctx context.Context, queue string, on bool) (duplicate bool, err error)
+	PutQueue(ctx context.Context, queue string, shards int) (q store.Queue, duplicate bool, err error)
 }
 
 // Defaults of Options.
@@ -88,11 +90,9 @@ type Probes struct {
 
 // server is the API.
 type server struct {
-	o      Options
-	shards map[string]int
-	queue  string // of requests that name none
-	limit  *rate.Limiter
-	pulse  *pulse
+	o     Options
+	limit *rate.Limiter
+	pulse *pulse
 	// quiet are the patterns of open routes, which are asked for all the time.
 	quiet   map[string]bool
 	foreign *http.CrossOriginProtection
@@ -135,13 +135,7 @@ func Handler(o Options) http.Handler {
 	if o.Metrics == nil {
 		o.Metrics = http.NotFoundHandler()
 	}
-	s := &server{o: o, shards: map[string]int{}, quiet: map[string]bool{}, pulse: &pulse{ask: o.Reader.Ping}, foreign: http.NewCrossOriginProtection()}
-	for n, q := range o.Reader.Queues() {
-		if n == 0 {
-			s.queue = q.Name
-		}
-		s.shards[q.Name] = q.Shards
-	}
+	s := &server{o: o, quiet: map[string]bool{}, pulse: &pulse{ask: o.Reader.Ping}, foreign: http.NewCrossOriginProtection()}
 	if o.Rate > 0 {
 		s.limit = rate.NewLimiter(rate.Limit(o.Rate), max(1, o.Burst))
 	}
@@ -186,6 +180,7 @@ func (s *server) routes() []route {
 
 		{method: "GET", path: v1 + "/queues", id: "listQueues", do: s.listQueues},
 		{method: "GET", path: v1 + "/queues/{queue}", id: "getQueue", do: s.getQueue},
+		{method: "PUT", path: v1 + "/queues/{queue}", id: "putQueue", do: s.putQueue},
 		{method: "POST", path: v1 + "/queues/{queue}/pause", id: "pauseQueue", do: s.setPaused(true)},
 		{method: "POST", path: v1 + "/queues/{queue}/resume", id: "resumeQueue", do: s.setPaused(false)},
 

@@ -45,7 +45,7 @@ func (s *server) createJobs(r *http.Request) (reply, error) {
 	for n := range jobs {
 		var recurring *schedule.Timing
 		var err error
-		if jobs[n], recurring, err = s.read(&in.Jobs[n], ""); err == nil && recurring != nil {
+		if jobs[n], recurring, err = s.read(r, &in.Jobs[n], ""); err == nil && recurring != nil {
 			err = invalid("schedule", "is one of a schedule: put it by a request of its own")
 		}
 		if err != nil {
@@ -73,7 +73,7 @@ func (s *server) createOne(r *http.Request, j job.Job, n int) batchedJob {
 		no = s.within()
 	}
 	if no == nil {
-		rec, err := s.submit(r, s.identify(j))
+		rec, err := s.submit(r, j)
 		if err == nil {
 			return batchedJob{Status: rec.status(), Receipt: &rec}
 		}

@@ -116,7 +116,7 @@ func TestProbesDoNotLoad(t *testing.T) {
 			t.Errorf("asked %d times", l.n)
 		}
 	}, func(o *api.Options) {
-		o.Reader = query.New(query.Options{Shards: l, Queues: queues})
+		o.Reader = query.New(query.Options{Shards: l, Queues: query.Fixed(queues)})
 		o.Why = func(err error) string { return fmt.Sprintf("the reason of %d bytes", len(err.Error())) }
 	})
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,15 +14,29 @@ import (
 	"fencepost/core/job"
 	"fencepost/core/schedule"
 	"fencepost/core/service/query"
+	"fencepost/core/store"
 )
 
 // queueOf is the queue that a parameter or a body names, or else the first.
-func (s *server) queueOf(name string) (string, error) {
-	name = cmp.Or(name, s.queue)
-	if _, ok := s.shards[name]; !ok {
-		return "", invalid("queue", fmt.Sprintf("%q is not one of this scheduler's", name))
+func (s *server) queueOf(r *http.Request, name string) (string, error) {
+	if known := s.o.Reader.Queues(); name == "" && len(known) > 0 {
+		return known[0].Name, nil
 	}
-	return name, nil
+	if s.known(name).Name != "" {
+		return name, nil
+	}
+	_, err := s.o.Reader.Size(r.Context(), name) // it may be new
+	return name, err
+}
+
+// known is a queue with a name; the zero value if there is none.
+func (s *server) known(name string) store.Queue {
+	for _, q := range s.o.Reader.Queues() {
+		if q.Name == name {
+			return q
+		}
+	}
+	return store.Queue{}
 }
 
 // target is what a request is about: a queue, and in it the job or the schedule that the
@@ -43,7 +56,7 @@ func (s *server) in(do func(*http.Request, target) (reply, error), more ...strin
 		if err != nil {
 			return reply{}, err
 		}
-		queue, err := s.queueOf(q.Get("queue"))
+		queue, err := s.queueOf(r, q.Get("queue"))
 		if err != nil {
 			return reply{}, err
 		}
@@ -56,7 +69,7 @@ func (s *server) createJob(r *http.Request) (reply, error) {
 	if err := bodyOf(r, &in); err != nil {
 		return reply{}, err
 	}
-	j, recurring, err := s.read(&in, r.Header.Get(idempotencyHeader))
+	j, recurring, err := s.read(r, &in, r.Header.Get(idempotencyHeader))
 	if err != nil {
 		return reply{}, err
 	}
@@ -64,7 +77,7 @@ func (s *server) createJob(r *http.Request) (reply, error) {
 	if recurring != nil {
 		out, err = s.put(r, schedule.Definition{Queue: j.Queue, Key: s.keyOr(j.Key), Timing: *recurring, Job: j})
 	} else {
-		out, err = s.submit(r, s.identify(j))
+		out, err = s.submit(r, j)
 	}
 	if err != nil {
 		return reply{}, err
@@ -84,6 +97,10 @@ func (out receipt) status() int {
 }
 
 func (s *server) submit(r *http.Request, j job.Job) (receipt, error) {
+	j, err := s.identified(r, j)
+	if err != nil {
+		return receipt{}, err
+	}
 	rec, err := s.o.Scheduler.Submit(r.Context(), j)
 	if err == nil && (rec.Duplicate || rec.Inbox) {
 		err = s.compare(r, j, rec)
@@ -109,11 +126,11 @@ func (s *server) compare(r *http.Request, j job.Job, rec engine.Receipt) error {
 
 // read makes a job of a request: with its queue, key and time, without an id, or with
 // the timing of a schedule.
-func (s *server) read(in *jobRequest, header string) (job.Job, *schedule.Timing, error) {
+func (s *server) read(r *http.Request, in *jobRequest, header string) (job.Job, *schedule.Timing, error) {
 	if err := in.names(); err != nil {
 		return job.Job{}, nil, err
 	}
-	queue, err := s.queueOf(in.Queue)
+	queue, err := s.queueOf(r, in.Queue)
 	if err != nil {
 		return job.Job{}, nil, err
 	}
@@ -133,14 +150,17 @@ func (s *server) read(in *jobRequest, header string) (job.Job, *schedule.Timing,
 	return j, recurring, err
 }
 
-// identify gives a job its id.
-func (s *server) identify(j job.Job) job.Job {
-	if j.Key == "" {
-		j.ID = job.RandomID(s.o.NewID(), s.shards[j.Queue])
-	} else {
-		j.ID = job.KeyedID(j.Queue, j.Key, s.shards[j.Queue])
+// identified is a job with its id.
+func (s *server) identified(r *http.Request, j job.Job) (job.Job, error) {
+	q, err := s.o.Reader.Size(r.Context(), j.Queue)
+	switch {
+	case err != nil:
+	case j.Key == "":
+		j.ID = job.SpreadID(s.o.NewID(), q.First, q.Shards)
+	default:
+		j.ID = job.KeyedID(j.Queue, j.Key, q.First)
 	}
-	return j
+	return j, err
 }
 
 func (s *server) keyOr(key string) string {
@@ -275,7 +295,7 @@ func (s *server) redriveDead(r *http.Request) (reply, error) {
 	if err := bodyOf(r, &in); err != nil {
 		return reply{}, err
 	}
-	queue, err := s.queueOf(in.Queue)
+	queue, err := s.queueOf(r, in.Queue)
 	if err != nil {
 		return reply{}, err
 	}

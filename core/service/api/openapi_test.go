@@ -18,6 +18,7 @@ import (
 	"fencepost/core/schedule"
 	"fencepost/core/service/api"
 	"fencepost/core/service/query"
+	"fencepost/core/store"
 )
 
 // TestDescription: the document is valid, and has the routes that the code has.
@@ -109,6 +110,9 @@ func (checks) Hasten(context.Context, string, job.ID) (engine.Receipt, error) {
 }
 
 func (checks) SetPaused(context.Context, string, bool) (bool, error) { return false, nil }
+func (checks) PutQueue(context.Context, string, int) (store.Queue, bool, error) {
+	return store.Queue{}, false, nil
+}
 
 // FuzzBodies: whatever the body, the answer is in the document, and so is the request
 // if it was not refused; nothing is an error of the server.
@@ -124,7 +128,7 @@ func FuzzBodies(f *testing.F) {
 		f.Add(false, []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, short bool, body []byte) {
-		h := api.Handler(api.Options{Scheduler: checks{t}, Reader: query.New(query.Options{Queues: queues}), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		h := api.Handler(api.Options{Scheduler: checks{t}, Reader: query.New(query.Options{Queues: query.Fixed(queues)}), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		method, path := "PUT", "/api/v1/schedules/s"
 		if short {
 			method, path = "POST", "/jobs"

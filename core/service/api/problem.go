@@ -94,7 +94,7 @@ func problemOf(err error) problem {
 	var badSchedule *schedule.InvalidError
 	var page *query.PageError
 	var partly *scheduler.PartlyError
-	change := errors.As(err, &enqueue) || errors.As(err, &command)
+	change := errors.As(err, &enqueue) || errors.As(err, &command) || errors.As(err, new(*scheduler.QueueError))
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -117,6 +117,8 @@ func problemOf(err error) problem {
 		return missing("no-schedule", "there is no such schedule in this queue")
 	case errors.As(err, &state):
 		return problem{Status: http.StatusConflict, Code: "state", Detail: "the job is " + string(state.State), State: state.State}
+	case errors.Is(err, scheduler.ErrPaused):
+		return problem{Status: http.StatusConflict, Code: "paused", Detail: "the queue is paused, and its new shards would not be: resume it first"}
 	case errors.Is(err, schedule.ErrOverlap):
 		return problem{Status: http.StatusConflict, Code: "overlap", Detail: "the occurrence before has not ended yet: try again later, or allow overlaps"}
 	case errors.As(err, &broken):

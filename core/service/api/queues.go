@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -85,7 +86,7 @@ func (s *server) queueAt(r *http.Request) (string, error) {
 	if _, err := parameters(r); err != nil {
 		return "", err
 	}
-	if _, ok := s.shards[name]; !ok {
+	if _, err := s.queueOf(r, name); errors.As(err, new(*job.InvalidError)) {
 		return "", missing("no-queue", fmt.Sprintf("there is no queue %q here", name))
 	}
 	return name, nil
@@ -98,6 +99,33 @@ func (s *server) getQueue(r *http.Request) (reply, error) {
 	}
 	q, err := s.o.Reader.Queue(r.Context(), name)
 	return reply{body: queueOf(q)}, err
+}
+
+// queueRequest is what PUT asks for.
+type queueRequest struct {
+	Shards int `json:"shards"`
+}
+
+// queueSize is the answer: how many shards a queue has now, and had at first.
+type queueSize struct {
+	Queue  string `json:"queue"`
+	Shards int    `json:"shards"`
+	First  int    `json:"first_shards"`
+	// Duplicate: it had as many already.
+	Duplicate bool `json:"duplicate"`
+}
+
+// putQueue creates a queue, or gives it more shards.
+func (s *server) putQueue(r *http.Request) (reply, error) {
+	var in queueRequest
+	if _, err := parameters(r); err != nil {
+		return reply{}, err
+	}
+	if err := bodyOf(r, &in); err != nil {
+		return reply{}, err
+	}
+	q, duplicate, err := s.o.Scheduler.PutQueue(r.Context(), r.PathValue("queue"), in.Shards)
+	return reply{body: queueSize{q.Name, q.Shards, q.First, duplicate}}, err
 }
 
 // queueReceipt is the answer to a pause.

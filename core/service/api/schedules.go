@@ -41,7 +41,7 @@ func (s *server) putSchedule(r *http.Request) (reply, error) {
 	if err := bodyOf(r, &in); err != nil {
 		return reply{}, err
 	}
-	queue, err := s.queueOf(in.Queue)
+	queue, err := s.queueOf(r, in.Queue)
 	if err != nil {
 		return reply{}, err
 	}
@@ -91,7 +91,7 @@ func (s *server) put(r *http.Request, d schedule.Definition) (receipt, error) {
 }
 
 func (s *server) getSchedule(r *http.Request, at target) (reply, error) {
-	id, err := s.o.Reader.ScheduleID(at.queue, at.key)
+	id, err := s.o.Reader.ScheduleID(r.Context(), at.queue, at.key)
 	if err != nil {
 		return reply{}, err
 	}

@@ -3,9 +3,11 @@ package api_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"fencepost/core/job"
 	"fencepost/core/scheduler"
 	"fencepost/core/service/api"
 )
@@ -116,6 +118,62 @@ func TestBadSchedules(t *testing.T) {
 				t.Errorf("%s: %s, want field %s", body, a.text, field)
 			}
 		}
+	})
+}
+
+// TestMoreShards: a queue is created, and gets more shards, while it is at work.
+func TestMoreShards(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		put := func(queue, body string) answer { return w.do("PUT", "/api/v1/queues/"+queue, body) }
+		size := func(a answer) string {
+			return fmt.Sprintf("%v %v %v %v", a.body["queue"], a.body["shards"], a.body["first_shards"], a.body["duplicate"])
+		}
+		first := w.do("POST", "/jobs", `{"kind": "log", "idempotency_key": "k"}`).want(w.T, 201)
+		for _, c := range []struct{ queue, body, want string }{
+			{"main", `{"shards": 3}`, "main 3 3 true"}, {"main", `{"shards": 40}`, "main 40 3 false"}, {"main", `{"shards": 40}`, "main 40 3 true"},
+			{"new%201", `{"shards": 2}`, "new 1 2 2 false"}, {"new%201", `{"shards": 2}`, "new 1 2 2 true"},
+		} {
+			if a := put(c.queue, c.body).want(w.T, 200); size(a) != c.want {
+				t.Errorf("PUT %s of %s: %s, want %s", c.body, c.queue, a.text, c.want)
+			}
+		}
+		if again := w.do("POST", "/jobs", `{"kind": "log", "idempotency_key": "k"}`).want(w.T, 200); again.body["id"] != first.body["id"] {
+			t.Errorf("a key that was enqueued before the raise: %s, not %v", again.text, first.body["id"])
+		}
+		time.Sleep(time.Minute)
+		beyond := 0
+		for range 200 {
+			a := w.do("POST", "/jobs", `{"kind": "log"}`).want(w.T, 201)
+			shard, err := job.ID(a.text1("id")).Shard()
+			if err != nil || shard >= 40 {
+				t.Fatal(a.text)
+			}
+			if shard >= 3 {
+				beyond++
+			}
+			w.do("GET", "/jobs/"+a.text1("id"), "").want(w.T, 200)
+		}
+		if beyond < 150 {
+			t.Errorf("%d of 200 jobs are in the 37 of 40 shards that are new", beyond)
+		}
+		w.do("POST", "/jobs", `{"kind": "log", "queue": "new 1"}`).want(w.T, 201)
+		time.Sleep(time.Second)
+		if q := w.do("GET", "/api/v1/queues/main", "").want(w.T, 200); q.at("shards", 39, "owner") != "a" || q.at("shards", 40) != nil || q.at("depth", "pending", "jobs") != 0.0 {
+			t.Errorf("%s", q.text)
+		}
+		for _, c := range []struct {
+			queue, body string
+			status      int
+			code        string
+		}{
+			{"main", `{"shards": 39}`, 400, "invalid"}, {"main", `{"shards": 0}`, 400, "invalid"}, {"main", `{"shards": 1025}`, 400, "invalid"},
+			{"main", `{}`, 400, "invalid"}, {"main", `{"shards": 41, "first": 1}`, 400, "invalid"}, {strings.Repeat("n", 101), `{"shards": 1}`, 400, "invalid"},
+		} {
+			put(c.queue, c.body).want(w.T, c.status, c.code)
+		}
+		w.do("POST", "/api/v1/queues/main/pause", "").want(w.T, 200)
+		put("main", `{"shards": 41}`).want(w.T, 409, "paused")
 	})
 }
 

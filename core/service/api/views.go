@@ -193,7 +193,7 @@ func (s *server) scheduleOf(queue string, in query.Schedule) scheduleView {
 	if st.Last > 0 {
 		v.Decided = stamp(time.UnixMilli(st.Last))
 	}
-	if sc, err := schedule.New(d, s.shards[queue]); err == nil {
+	if sc, err := schedule.New(d, s.known(queue).First); err == nil {
 		if next := sc.Next(st, s.o.Now().UnixMilli()); next < schedule.Never {
 			v.Next = stamp(time.UnixMilli(next))
 		}

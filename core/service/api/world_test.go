@@ -76,13 +76,13 @@ func inWorld(t *testing.T, f func(*world), change ...func(*api.Options)) {
 				"bad":  func(context.Context, *worker.Task) error { return errors.New("on purpose") },
 				"slow": w.slow,
 			},
-			Engine: engine.Options{Name: "a", Queues: queues, Ownership: engine.Ownership{TTL: 30 * time.Second}, World: engine.World{Clock: clock.Go()}, Reports: engine.Reports{Logger: quiet}},
+			Engine: engine.Options{Name: "a", Queues: queues, AllQueues: true, Ownership: engine.Ownership{TTL: 30 * time.Second}, World: engine.World{Clock: clock.Go()}, Reports: engine.Reports{Logger: quiet}},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := api.Options{
-			Scheduler: s, Reader: query.New(query.Options{Shards: w.session, Runs: w.session, Queues: queues}),
+			Scheduler: s, Reader: query.New(query.Options{Shards: w.session, Runs: w.session, Queues: s}),
 			Check: func(kind string, payload []byte) error {
 				if kind == "log" || kind == "bad" || kind == "slow" {
 					return nil

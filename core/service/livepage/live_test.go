@@ -49,7 +49,7 @@ type world struct {
 	at     time.Time
 }
 
-func (w *world) Queues() []engine.Queue { return []engine.Queue{{Name: "default"}} }
+func (w *world) Queues() []store.Queue { return []store.Queue{{Name: "default"}} }
 
 func (w *world) ShardsOf(context.Context, string) (out []query.Shard, err error) {
 	w.mu.Lock()

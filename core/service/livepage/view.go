@@ -16,6 +16,7 @@ import (
 	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/service/query"
+	"fencepost/core/store"
 )
 
 const (
@@ -69,7 +70,7 @@ type QueueView struct {
 
 // Reader reads the store; *query.Reader implements it.
 type Reader interface {
-	Queues() []engine.Queue
+	Queues() []store.Queue
 	ShardsOf(ctx context.Context, queue string) ([]query.Shard, error)
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,7 +24,7 @@ type Metrics struct {
 	now      func() time.Time
 
 	processed                                     *prometheus.CounterVec
-	inProgress, owned, paused, configured         prometheus.Gauge
+	inProgress, owned, paused                     prometheus.Gauge
 	enqueued, dlq                                 prometheus.Counter
 	duration, lateness                            prometheus.Histogram
 	acquire, acquired, takenOver                  prometheus.Counter
@@ -36,6 +37,8 @@ type Metrics struct {
 	jobsLate, notified                            *prometheus.CounterVec
 	requests                                      *prometheus.CounterVec
 	requestTime                                   *prometheus.HistogramVec
+
+	queues atomic.Pointer[func() []store.Queue]
 
 	mu sync.Mutex
 	// running are the starts of runs that are at work; mine the shards that are owned.
@@ -101,7 +104,7 @@ func New(now func() time.Time) *Metrics {
 	m.lost = counter("shards_lost_total", "Ownerships that ended without a hand-over.")
 	m.owned = gauge("shards_owned", "Shards that this process owns.")
 	m.paused = gauge("shards_paused", "Of these, shards that are paused.")
-	m.configured = gauge("shards_configured", "Shards of all queues, owned by this process or not.")
+	register.NewGaugeFunc(prometheus.GaugeOpts{Name: "shards_configured", Help: "Shards of all queues, owned by this process or not."}, m.configured)
 	m.lwt = histograms("lwt_latency_seconds", "From the first transmission of a conditional batch until its outcome is settled, by kind: tick, takeover, handover.", latencies, "op")
 	m.copies = counters("lwt_copies_total", "Transmissions of conditional batches.", "op")
 	for _, op := range []engine.OpKind{engine.OpTick, engine.OpTakeover, engine.OpHandover} {
@@ -132,8 +135,17 @@ func New(now func() time.Time) *Metrics {
 	return m
 }
 
-// Shards says how many shards the queues have.
-func (m *Metrics) Shards(n int) { m.configured.Set(float64(n)) }
+// Queues says what queues there are, whose shards are counted.
+func (m *Metrics) Queues(all func() []store.Queue) { m.queues.Store(&all) }
+
+func (m *Metrics) configured() (n float64) {
+	if all := m.queues.Load(); all != nil {
+		for _, q := range (*all)() {
+			n += float64(q.Shards)
+		}
+	}
+	return n
+}
 
 // Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {

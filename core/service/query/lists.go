@@ -104,10 +104,11 @@ const afterAll = "\x7f"
 // walk hands rows of a kind to see, shard by shard, and returns where it ended: "" if
 // there is no more. low is the mark below which a shard has none of them.
 func (r *Reader) walk(ctx context.Context, list, queue string, p Page, kind store.Kind, low func(store.Header) int64, upTo int64, see func(store.ShardID, []store.Row) error) (next string, err error) {
-	shards, err := r.queue(queue)
+	size, err := r.Size(ctx, queue)
 	if err != nil {
 		return "", err
 	}
+	shards := size.Shards
 	c, left, err := p.parse(list, shards)
 	if err != nil {
 		return "", err
@@ -251,7 +252,7 @@ const MaxDays = 14
 // Runs reads a job's runs that have ended within the last days, 1 to MaxDays, the
 // latest first, from the history of runs: it is for people, and may lack some.
 func (r *Reader) Runs(ctx context.Context, queue string, id job.ID, now time.Time, days int) ([]store.RunRow, error) {
-	s, err := r.shardOf(queue, id)
+	s, err := r.o.Queues.Place(ctx, queue, id)
 	if err != nil {
 		return nil, err
 	}

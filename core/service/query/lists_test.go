@@ -146,7 +146,7 @@ func TestSchedules(t *testing.T) {
 			if err != nil || got.Definition.Key != key || (got.Broken != nil) != (n == 5) {
 				t.Errorf("%s: %+v, %v", key, got, err)
 			}
-			if found, err := w.reader.ScheduleID("q", key); found != id || err != nil {
+			if found, err := w.reader.ScheduleID(t.Context(), "q", key); found != id || err != nil {
 				t.Errorf("%s has id %s, %v", key, found, err)
 			}
 		}
@@ -200,7 +200,7 @@ func TestRuns(t *testing.T) {
 				t.Errorf("%d days: %v", days, err)
 			}
 		}
-		without := query.New(query.Options{Shards: w.session, Queues: w.reader.Queues()})
+		without := query.New(query.Options{Shards: w.session, Queues: query.Fixed{{Name: "q", Shards: shards}}})
 		if rows, err := without.Runs(t.Context(), "q", j.ID, now, 1); rows != nil || err != nil {
 			t.Errorf("without a history: %v, %v", rows, err)
 		}

@@ -19,26 +19,60 @@ type Options struct {
 	Shards store.Shards
 	// Runs has the history of runs; nil: there is none.
 	Runs store.Runs
-	// Queues are those that can be asked for, with their numbers of shards.
-	Queues []engine.Queue
+	// Queues are those that can be asked for, with their numbers of shards: a scheduler's, or Fixed.
+	Queues Queues
 	// Timeout bounds one request to the store; default 5 s.
 	Timeout time.Duration
 }
 
-// Reader reads. Safe for concurrent use.
-type Reader struct {
-	o      Options
-	shards map[string]int
+// Queues tells what queues there are, as engine.Engine does.
+type Queues interface {
+	Queue(ctx context.Context, name string) (store.Queue, error)
+	Queues() []store.Queue
+	Place(ctx context.Context, queue string, id job.ID) (store.ShardID, error)
 }
+
+// Fixed are queues whose numbers of shards were never raised.
+type Fixed []engine.Queue
+
+// Queue implements Queues.
+func (f Fixed) Queue(_ context.Context, name string) (store.Queue, error) {
+	for _, q := range f.Queues() {
+		if q.Name == name {
+			return q, nil
+		}
+	}
+	return store.Queue{}, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this scheduler's", name)}
+}
+
+// Queues implements Queues.
+func (f Fixed) Queues() (out []store.Queue) {
+	for _, q := range f {
+		out = append(out, store.Queue{Name: q.Name, First: q.Shards, Shards: q.Shards})
+	}
+	return out
+}
+
+// Place implements Queues.
+func (f Fixed) Place(ctx context.Context, queue string, id job.ID) (store.ShardID, error) {
+	q, err := f.Queue(ctx, queue)
+	if err == nil {
+		err = id.Check(q.First)
+	}
+	n, _ := id.Shard()
+	if err == nil && n >= q.Shards {
+		err = &job.InvalidError{Field: "id", Reason: fmt.Sprintf("%q names shard %d of %d", id, n, q.Shards)}
+	}
+	return store.ShardID{Queue: queue, Shard: n}, err
+}
+
+// Reader reads. Safe for concurrent use.
+type Reader struct{ o Options }
 
 // New makes a reader.
 func New(o Options) *Reader {
 	o.Timeout = cmp.Or(max(o.Timeout, 0), 5*time.Second)
-	r := &Reader{o: o, shards: map[string]int{}}
-	for _, q := range o.Queues {
-		r.shards[q.Name] = q.Shards
-	}
-	return r
+	return &Reader{o}
 }
 
 // ErrNone: there is no such job or schedule, or it is forgotten.
@@ -67,28 +101,6 @@ type Job struct {
 	Note string
 }
 
-// queue returns the number of a queue's shards.
-func (r *Reader) queue(name string) (int, error) {
-	n, ok := r.shards[name]
-	if !ok {
-		return 0, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this scheduler's", name)}
-	}
-	return n, nil
-}
-
-// shardOf is where a job, or a schedule, of a queue is.
-func (r *Reader) shardOf(queue string, id job.ID) (store.ShardID, error) {
-	n, err := r.queue(queue)
-	if err == nil {
-		err = id.Check(n)
-	}
-	if err != nil {
-		return store.ShardID{}, err
-	}
-	s, err := id.Shard()
-	return store.ShardID{Queue: queue, Shard: s}, err
-}
-
 func (r *Reader) row(ctx context.Context, s store.ShardID, k store.Key) (*store.Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
 	defer cancel()
@@ -101,7 +113,7 @@ const looks = 3
 // Job reads a job. The error is ErrNone, a *job.InvalidError of the queue or the id, or
 // the store's.
 func (r *Reader) Job(ctx context.Context, queue string, id job.ID) (Job, error) {
-	s, err := r.shardOf(queue, id)
+	s, err := r.o.Queues.Place(ctx, queue, id)
 	if err != nil {
 		return Job{}, err
 	}
@@ -201,15 +213,15 @@ type Schedule struct {
 }
 
 // ScheduleID is the id of the schedule with a key.
-func (r *Reader) ScheduleID(queue, key string) (job.ID, error) {
-	n, err := r.queue(queue)
-	return job.ScheduleID(queue, key, n), err
+func (r *Reader) ScheduleID(ctx context.Context, queue, key string) (job.ID, error) {
+	q, err := r.o.Queues.Queue(ctx, queue)
+	return job.ScheduleID(queue, key, q.First), err
 }
 
 // Schedule reads a schedule by its id. The error is ErrNone, a *job.InvalidError of
 // the queue or the id, or the store's.
 func (r *Reader) Schedule(ctx context.Context, queue string, id job.ID) (Schedule, error) {
-	s, err := r.shardOf(queue, id)
+	s, err := r.o.Queues.Place(ctx, queue, id)
 	if err != nil {
 		return Schedule{}, err
 	}
@@ -247,7 +259,7 @@ func (r *Reader) header(ctx context.Context, s store.ShardID) (store.Header, err
 
 // Ping asks the store for one row, by a quorum.
 func (r *Reader) Ping(ctx context.Context) error {
-	_, err := r.header(ctx, store.ShardID{Queue: r.o.Queues[0].Name})
+	_, err := r.header(ctx, store.ShardID{Queue: r.Queues()[0].Name})
 	return err
 }
 
@@ -294,13 +306,13 @@ func (q Queue) Paused() (n int) {
 // Queue reads the headers of a queue's shards, and counts its jobs. The error is a
 // *job.InvalidError of the queue, or the store's.
 func (r *Reader) Queue(ctx context.Context, name string) (Queue, error) {
-	n, err := r.queue(name)
+	q, err := r.o.Queues.Queue(ctx, name)
 	if err != nil {
 		return Queue{}, err
 	}
-	out := Queue{Name: name, Depth: map[job.State]Depth{}, Shards: make([]Shard, n)}
-	counts := make([][len(depths)]int, n)
-	err = each(n, func(i int) error {
+	out := Queue{Name: name, Depth: map[job.State]Depth{}, Shards: make([]Shard, q.Shards)}
+	counts := make([][len(depths)]int, q.Shards)
+	err = each(q.Shards, func(i int) error {
 		id := store.ShardID{Queue: name, Shard: i}
 		h, err := r.header(ctx, id)
 		if err != nil {
@@ -328,12 +340,12 @@ func (r *Reader) Queue(ctx context.Context, name string) (Queue, error) {
 // ShardsOf reads the headers of a queue's shards only, without its depth. The error is
 // as of Queue.
 func (r *Reader) ShardsOf(ctx context.Context, name string) ([]Shard, error) {
-	n, err := r.queue(name)
+	q, err := r.o.Queues.Queue(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Shard, n)
-	return out, each(n, func(i int) error {
+	out := make([]Shard, q.Shards)
+	return out, each(q.Shards, func(i int) error {
 		h, err := r.header(ctx, store.ShardID{Queue: name, Shard: i})
 		out[i] = shardView(i, h)
 		return err
@@ -363,5 +375,10 @@ func (r *Reader) count(ctx context.Context, s store.ShardID, d depth, h store.He
 	return r.o.Shards.Count(ctx, s, store.Range{Kind: d.kind, AfterAt: d.low(h), AfterID: afterAll, UpTo: math.MaxInt64, Limit: most})
 }
 
-// Queues are those that can be asked for.
-func (r *Reader) Queues() []engine.Queue { return r.o.Queues }
+// Queues are those that can be asked for, as engine.Engine's.
+func (r *Reader) Queues() []store.Queue { return r.o.Queues.Queues() }
+
+// Size is how many shards a queue has. The error is a *job.InvalidError of the queue, or the store's.
+func (r *Reader) Size(ctx context.Context, queue string) (store.Queue, error) {
+	return r.o.Queues.Queue(ctx, queue)
+}

@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"fencepost/core/engine"
 	"fencepost/core/job"
 	"fencepost/core/service/query"
 	"fencepost/core/store"
@@ -42,7 +41,7 @@ func newWorld(t *testing.T, wrap ...func(store.Shards) store.Shards) *world {
 	for _, f := range wrap {
 		s = f(s)
 	}
-	w.reader = query.New(query.Options{Shards: s, Runs: w.session, Queues: []engine.Queue{{Name: "q", Shards: shards}}})
+	w.reader = query.New(query.Options{Shards: s, Runs: w.session, Queues: query.Fixed{{Name: "q", Shards: shards}}})
 	return w
 }
 

@@ -118,7 +118,7 @@ func start(t *testing.T, tr *tracing.Tracer) (h http.Handler, stop func()) {
 		time.Sleep(time.Millisecond)
 	}
 	h = tr.Requests(api.Handler(api.Options{Scheduler: tr.Scheduler(s), Logger: quiet(),
-		Reader: query.New(query.Options{Shards: session, Runs: session, Queues: queues})}))
+		Reader: query.New(query.Options{Shards: session, Runs: session, Queues: query.Fixed(queues)})}))
 	return h, sync.OnceFunc(func() {
 		cancel()
 		if err := <-end; err != nil {

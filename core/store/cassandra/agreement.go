@@ -108,8 +108,8 @@ func (db *DB) agreed(ctx context.Context, copyNo int) error {
 }
 
 // setOnce writes a setting unless it is there, and returns what it is then.
-func (db *DB) setOnce(ctx context.Context, keyspace, name, value string) (string, error) {
-	applied, rows, err := db.CAS(ctx, 0, store.Statement{CQL: "INSERT INTO " + keyspace + ".settings (name, value) VALUES (?, ?) IF NOT EXISTS", Args: []any{name, value}, Partition: []any{name}})
+func setOnce(ctx context.Context, db database, table, name, value string) (string, error) {
+	applied, rows, err := db.CAS(ctx, 0, store.Statement{CQL: "INSERT INTO " + table + " (name, value) VALUES (?, ?) IF NOT EXISTS", Args: []any{name, value}, Partition: []any{name}})
 	switch {
 	case err != nil:
 		return "", err

@@ -97,7 +97,7 @@ func migrate(ctx context.Context, cfg Config, r Replication, create string) erro
 		if err := db.createTables(ctx, keyspace, schema); err != nil {
 			return err
 		}
-		found, err := db.setOnce(ctx, keyspace, settingAgreement, cfg.agreement())
+		found, err := setOnce(ctx, db, keyspace+".settings", settingAgreement, cfg.agreement())
 		if err == nil && found != cfg.agreement() {
 			err = &AgreementError{keyspace, found, cfg.agreement()}
 		}

@@ -165,7 +165,7 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := cassandratest.Open(t, old)
-	if n, err := cassandra.NewShards(db).EnsureQueue(ctx, "q", 3); err != nil || n != 3 {
+	if n, err := cassandra.NewShards(db).EnsureQueue(ctx, "q", 3); err != nil || n.Shards != 3 {
 		t.Fatal(n, err)
 	}
 	both := func(want int, more ...cassandra.AnUpgrade) {
@@ -192,8 +192,8 @@ func TestUpgrade(t *testing.T) {
 	if got, err := cassandra.Prepare(ctx, old, factor); err != nil || got.Created || got.Version != base+1 {
 		t.Errorf("the older program: %+v, %v", got, err)
 	}
-	if n, err := cassandra.NewShards(cassandratest.Open(t, old)).EnsureQueue(ctx, "q", 3); err != nil || n != 3 {
-		t.Errorf("the older program: %d, %v", n, err)
+	if n, err := cassandra.NewShards(cassandratest.Open(t, old)).EnsureQueue(ctx, "q", 3); err != nil || n.Shards != 3 {
+		t.Errorf("the older program: %+v, %v", n, err)
 	}
 	both(base+2, adds, breaks)
 	var newer *cassandra.VersionError
@@ -224,7 +224,7 @@ func TestUpgrade(t *testing.T) {
 	if got, err := cassandra.Prepare(ctx, fresh, factor); err != nil || got.Version != base+1 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if rows, err := db.Query(ctx, false, "SELECT column_name FROM system_schema.columns WHERE keyspace_name = ? AND table_name = 'queues'", fresh.Keyspace); err != nil || len(rows) != 3 {
+	if rows, err := db.Query(ctx, false, "SELECT column_name FROM system_schema.columns WHERE keyspace_name = ? AND table_name = 'queues'", fresh.Keyspace); err != nil || len(rows) != 4 {
 		t.Errorf("%v, %v", rows, err)
 	}
 }

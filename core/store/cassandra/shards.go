@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"fencepost/core/store"
 )
@@ -24,8 +26,10 @@ var _ store.Shards = (*Shards)(nil)
 func NewShards(db *DB) *Shards { return &Shards{db: db} }
 
 const (
-	readQueue   = "SELECT shards FROM queues WHERE queue = ?"
+	selectQueue = "SELECT queue, shards, first_shards FROM queues"
+	readQueue   = selectQueue + " WHERE queue = ?"
 	insertQueue = "INSERT INTO queues (queue, shards) VALUES (?, ?) IF NOT EXISTS"
+	raiseQueue  = "UPDATE queues SET shards = ?, first_shards = ? WHERE queue = ? IF shards = ?"
 )
 
 // headersAtOnce is how many headers EnsureQueue creates at the same time.
@@ -33,54 +37,108 @@ const headersAtOnce = 8
 
 // EnsureQueue implements store.Shards. Rows that exist are found by plain reads:
 // neither a queue nor a header is ever deleted.
-func (s *Shards) EnsureQueue(ctx context.Context, queue string, shards int) (int, error) {
+func (s *Shards) EnsureQueue(ctx context.Context, queue string, shards int) (store.Queue, error) {
 	op := "create queue " + queue
 	if queue == "" || shards < 1 {
-		return 0, failed(op, fmt.Errorf("%d shards of queue %q: a queue needs a name and at least one shard", shards, queue))
+		return store.Queue{}, failed(op, fmt.Errorf("%d shards of queue %q: a queue needs a name and at least one shard", shards, queue))
 	}
-	n, err := s.ensureQueue(ctx, op, queue, shards)
+	q, err := s.queue(ctx, op, queue)
+	if err == nil && q.Shards == 0 {
+		q, err = s.create(ctx, op, store.Queue{Name: queue, First: shards, Shards: shards})
+	}
 	if err != nil {
-		return 0, err
+		return store.Queue{}, err
 	}
-	errs := make([]error, min(headersAtOnce, n))
-	var wg sync.WaitGroup
-	for first := range errs {
-		wg.Go(func() {
-			for shard := first; shard < n && errs[first] == nil; shard += len(errs) {
-				errs[first] = s.ensureHeader(ctx, store.ShardID{Queue: queue, Shard: shard})
-			}
-		})
-	}
-	wg.Wait()
-	if err := cmp.Or(errs...); err != nil {
-		return 0, err
-	}
-	return n, nil
+	return q, s.ensureHeaders(ctx, queue, 0, q.Shards)
 }
 
-func (s *Shards) ensureQueue(ctx context.Context, op, queue string, shards int) (int, error) {
-	stmt := store.Statement{CQL: readQueue, Args: []any{queue}, Partition: []any{queue}}
-	rows, err := s.read(ctx, false, stmt)
-	if err != nil {
-		return 0, err
+// create inserts the row of a queue unless there is one. Its headers are there before.
+func (s *Shards) create(ctx context.Context, op string, q store.Queue) (store.Queue, error) {
+	if err := s.ensureHeaders(ctx, q.Name, 0, q.Shards); err != nil {
+		return q, err
 	}
-	if len(rows) == 0 {
-		stmt.CQL, stmt.Args = insertQueue, []any{queue, shards}
-		var applied bool
-		applied, rows, err = s.db.CAS(ctx, int(s.reader.Load()), stmt)
-		if err != nil {
-			return 0, err
-		}
-		if applied {
-			return shards, nil
-		}
+	applied, rows, err := s.db.CAS(ctx, int(s.reader.Load()), onQueue(q.Name, insertQueue, q.Name, q.Shards))
+	if err != nil || applied {
+		return q, err
 	}
+	return oneQueue(op, rows)
+}
+
+// RaiseQueue implements store.Shards. Programs that do not know of raised queues would find no key's job
+// any more: from now on they do not start.
+func (s *Shards) RaiseQueue(ctx context.Context, queue string, shards int) (store.Queue, error) {
+	op := fmt.Sprintf("raise queue %s to %d shards", queue, shards)
+	q, err := s.queue(ctx, op, queue)
+	switch {
+	case err != nil || q.Shards >= shards:
+		return q, err
+	case q.Shards == 0:
+		return q, failed(op, store.ErrNoQueue)
+	}
+	if _, err := raise(ctx, s.db, "settings", settingOldest, raisesVersion); err != nil {
+		return q, err
+	}
+	if err := s.ensureHeaders(ctx, queue, q.Shards, shards); err != nil {
+		return q, err
+	}
+	applied, _, err := s.db.CAS(ctx, int(s.reader.Load()), onQueue(queue, raiseQueue, shards, q.First, queue, q.Shards))
+	switch {
+	case err != nil:
+		return q, err
+	case !applied: // by another raise
+		return s.RaiseQueue(ctx, queue, shards)
+	}
+	q.Shards = shards
+	return q, nil
+}
+
+// Queues implements store.Shards.
+func (s *Shards) Queues(ctx context.Context) ([]store.Queue, error) {
+	rows, err := s.read(ctx, false, store.Statement{CQL: selectQueue, Partition: []any{""}}) // any node
+	out := make([]store.Queue, 0, len(rows))
+	for n := 0; err == nil && n < len(rows); n++ {
+		var q store.Queue
+		q, err = oneQueue("read the queues", rows[n:n+1])
+		out = append(out, q)
+	}
+	slices.SortFunc(out, func(a, b store.Queue) int { return cmp.Compare(a.Name, b.Name) })
+	return out, err
+}
+
+// queue reads one; without shards if it does not exist.
+func (s *Shards) queue(ctx context.Context, op, queue string) (store.Queue, error) {
+	rows, err := s.read(ctx, false, onQueue(queue, readQueue, queue))
+	if err != nil || len(rows) == 0 {
+		return store.Queue{Name: queue}, err
+	}
+	return oneQueue(op, rows)
+}
+
+func onQueue(queue, cql string, args ...any) store.Statement {
+	return store.Statement{CQL: cql, Args: args, Partition: []any{queue}}
+}
+
+func oneQueue(op string, rows []map[string]any) (q store.Queue, err error) {
 	if len(rows) == 1 {
-		if n, ok := rows[0]["shards"].(int); ok && n > 0 {
-			return n, nil
-		}
+		q.Name, _ = rows[0]["queue"].(string)
+		q.Shards, _ = rows[0]["shards"].(int)
+		q.First, _ = rows[0]["first_shards"].(int)
+		q.First = cmp.Or(q.First, q.Shards)
 	}
-	return 0, malformed(op, rows)
+	if q.Name == "" || q.First < 1 || q.Shards < q.First {
+		return store.Queue{}, malformed(op, rows)
+	}
+	return q, nil
+}
+
+// ensureHeaders creates those of the shards from one on, and before another.
+func (s *Shards) ensureHeaders(ctx context.Context, queue string, from, to int) error {
+	var g errgroup.Group
+	g.SetLimit(headersAtOnce)
+	for shard := from; shard < to; shard++ {
+		g.Go(func() error { return s.ensureHeader(ctx, store.ShardID{Queue: queue, Shard: shard}) })
+	}
+	return g.Wait()
 }
 
 func (s *Shards) ensureHeader(ctx context.Context, id store.ShardID) error {

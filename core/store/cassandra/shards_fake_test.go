@@ -14,8 +14,14 @@ import (
 // memory. Arguments must have the types of their columns.
 type fakeShards struct {
 	mu     sync.Mutex
-	queues map[string]int
-	parts  map[store.ShardID]*fakePart
+	queues map[string]fakeQueue
+	// oldest is the setting, once there is one.
+	oldest string
+	// failing are the errors of statements.
+	failing map[string]error
+	// between, if set, is called once before a queue is raised.
+	between func()
+	parts   map[store.ShardID]*fakePart
 	// blind plants a bug: these statements' conditions hold always.
 	blind map[string]bool
 	// stampOnly plants a bug: rejections show the header only.
@@ -26,6 +32,17 @@ type fakeShards struct {
 	unexpected error
 }
 
+// fakeQueue is a row; first is nil until it is set.
+type fakeQueue struct {
+	shards int
+	first  any
+}
+
+func (q fakeQueue) row(name any) map[string]any {
+	first, _ := q.first.(int) // null has its type's zero value
+	return map[string]any{"queue": name, "shards": q.shards, "first_shards": first}
+}
+
 type fakePart struct {
 	rows  map[store.Key]map[string]any
 	inbox map[string]map[string]any
@@ -33,8 +50,10 @@ type fakePart struct {
 
 var _ database = (*fakeShards)(nil)
 
+const insertSetting = "INSERT INTO settings (name, value) VALUES (?, ?) IF NOT EXISTS"
+
 func newFakeShards() *fakeShards {
-	return &fakeShards{queues: map[string]int{}, parts: map[store.ShardID]*fakePart{}, blind: map[string]bool{}}
+	return &fakeShards{queues: map[string]fakeQueue{}, parts: map[store.ShardID]*fakePart{}, blind: map[string]bool{}}
 }
 
 func (f *fakeShards) part(queue, shard any) *fakePart {
@@ -93,6 +112,9 @@ func (f *fakeShards) CAS(ctx context.Context, copyNo int, stmts ...store.Stateme
 	var there []map[string]any
 	var puts, deletes []func() // one timestamp: deletions win
 	for _, s := range stmts {
+		if err := f.failing[s.CQL]; err != nil {
+			return false, nil, err
+		}
 		holds, row, isDeletion, do := f.exec(s)
 		if f.unexpected != nil {
 			return false, nil, f.unexpected
@@ -126,11 +148,26 @@ func (f *fakeShards) exec(s store.Statement) (holds bool, row map[string]any, is
 	a := s.Args
 	switch s.CQL {
 	case insertQueue:
-		n, exists := f.queues[a[0].(string)]
+		q, exists := f.queues[a[0].(string)]
 		if exists {
-			row = map[string]any{"queue": a[0], "shards": n}
+			row = q.row(a[0])
 		}
-		return !exists, row, false, func() { f.queues[a[0].(string)] = a[1].(int) }
+		return !exists, row, false, func() { f.queues[a[0].(string)] = fakeQueue{shards: a[1].(int)} }
+	case raiseQueue:
+		if do := f.between; do != nil {
+			f.between = nil
+			do()
+		}
+		q, exists := f.queues[a[2].(string)]
+		if exists {
+			row = map[string]any{"shards": q.shards}
+		}
+		return exists && q.shards == a[3], row, false, func() { f.queues[a[2].(string)] = fakeQueue{a[0].(int), a[1].(int)} }
+	case insertSetting:
+		if f.oldest != "" {
+			row = map[string]any{"name": settingOldest, "value": f.oldest}
+		}
+		return row == nil, row, false, func() { f.oldest = a[1].(string) }
 	case insertShardHeader:
 		p := f.part(a[0], a[1])
 		row = maps.Clone(p.rows[store.Key{}])
@@ -190,14 +227,20 @@ func (f *fakeShards) QueryBy(ctx context.Context, copyNo int, _ bool, s store.St
 		return nil, err
 	}
 	a := s.Args
-	if s.CQL == readQueue {
-		if n, ok := f.queues[a[0].(string)]; ok {
-			return []map[string]any{{"shards": n}}, nil
+	var out []map[string]any
+	switch s.CQL {
+	case readQueue:
+		if q, ok := f.queues[a[0].(string)]; ok {
+			out = append(out, q.row(a[0]))
 		}
-		return nil, nil
+		return out, nil
+	case selectQueue:
+		for name, q := range f.queues {
+			out = append(out, q.row(name))
+		}
+		return out, nil
 	}
 	p := f.part(a[0], a[1])
-	var out []map[string]any
 	take := func(k store.Key) {
 		if row := p.rows[k]; row != nil {
 			out = append(out, maps.Clone(row))

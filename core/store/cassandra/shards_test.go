@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -39,7 +40,7 @@ func TestShardConformanceFindsBrokenStatements(t *testing.T) {
 	for name, breakIt := range map[string]func(*fakeShards){
 		"the header has no condition":     func(f *fakeShards) { f.blind[updateShardHeader] = true },
 		"new rows have no condition":      func(f *fakeShards) { f.blind[putNewShardRow] = true },
-		"queues have no condition":        func(f *fakeShards) { f.blind[insertQueue] = true; f.queues["broken-0"] = 7 },
+		"queues have no condition":        func(f *fakeShards) { f.blind[insertQueue] = true; f.queues["broken-0"] = fakeQueue{shards: 7} },
 		"inbox inserts have no condition": func(f *fakeShards) { f.blind[insertInbox] = true },
 		"inbox deletions have none":       func(f *fakeShards) { f.blind[deleteInbox] = true },
 		"rejections name no rows":         func(f *fakeShards) { f.stampOnly = true },
@@ -54,6 +55,51 @@ func TestShardConformanceFindsBrokenStatements(t *testing.T) {
 				t.Error("the conformance suite passes")
 			}
 		})
+	}
+}
+
+// TestHeadersComeFirst: a number of shards is not written before their headers are there, by whoever was
+// interrupted between the two.
+func TestHeadersComeFirst(t *testing.T) {
+	t.Parallel()
+	f := newFakeShards()
+	s := &Shards{db: f}
+	broken := errors.New("interrupted")
+	f.failing = map[string]error{insertShardHeader: broken}
+	if _, err := s.EnsureQueue(t.Context(), "q", 2); !errors.Is(err, broken) || len(f.queues) > 0 {
+		t.Errorf("%v, and the queue is %v", err, f.queues)
+	}
+	f.failing = nil
+	if _, err := s.EnsureQueue(t.Context(), "q", 2); err != nil {
+		t.Fatal(err)
+	}
+	f.failing = map[string]error{insertShardHeader: broken}
+	if _, err := s.RaiseQueue(t.Context(), "q", 3); !errors.Is(err, broken) || f.queues["q"].shards != 2 {
+		t.Errorf("%v, and the queue is %v", err, f.queues)
+	}
+}
+
+// TestRaiseBesideAnother: a raise that comes between the read and the write of another is not undone, and
+// programs that do not know of raises are kept out before.
+func TestRaiseBesideAnother(t *testing.T) {
+	t.Parallel()
+	for _, blind := range []bool{false, true} {
+		f := newFakeShards()
+		f.blind[raiseQueue] = blind
+		s := &Shards{db: f}
+		if _, err := s.EnsureQueue(t.Context(), "q", 2); err != nil {
+			t.Fatal(err)
+		}
+		f.between = func() {
+			if f.oldest != strconv.Itoa(raisesVersion) {
+				t.Errorf("%s is %q when a queue is raised", settingOldest, f.oldest)
+			}
+			f.queues["q"] = fakeQueue{9, 2}
+		}
+		q, err := s.RaiseQueue(t.Context(), "q", 3)
+		if kept := q == (store.Queue{Name: "q", First: 2, Shards: 9}); err != nil || kept == blind {
+			t.Errorf("condition left out %v: %+v, %v", blind, q, err)
+		}
 	}
 }
 

@@ -25,10 +25,17 @@ type knowledge []upgrade
 // that makes the same of the version before. One that only adds what older programs need
 // not know lets both work side by side, as during a rolling upgrade; that is the way to
 // go. One that breaks them needs all of them stopped first.
-var known = knowledge{}
+var known = knowledge{
+	// 2: a queue's number of shards may be raised. Programs that do not know that are kept out by the
+	// first raise (Shards.RaiseQueue), not by the column.
+	{steps: []step{{table: "queues", column: "first_shards", cql: "ALTER TABLE KEYSPACE.queues ADD first_shards int"}}},
+}
 
 // SchemaVersion is the version of the tables that this program makes.
-const SchemaVersion = 1
+const SchemaVersion = 2
+
+// raisesVersion is the version from which on programs know of raised queues.
+const raisesVersion = 2
 
 // upgrade leads to a version from the one before.
 type upgrade struct {
@@ -55,7 +62,7 @@ func (db *DB) upgrade(ctx context.Context, keyspace string, from int, k knowledg
 			continue
 		}
 		if u.breaks {
-			if _, err := db.raise(ctx, keyspace, settingOldest, to); err != nil {
+			if _, err := raise(ctx, db, keyspace+".settings", settingOldest, to); err != nil {
 				return err
 			}
 		}
@@ -108,12 +115,12 @@ func (db *DB) has(ctx context.Context, keyspace string, c step) (bool, error) {
 }
 
 // raise makes a setting that is a number at least to, and returns what it is then.
-func (db *DB) raise(ctx context.Context, keyspace, name string, to int) (int, error) {
-	is, err := db.setOnce(ctx, keyspace, name, strconv.Itoa(to))
+func raise(ctx context.Context, db database, table, name string, to int) (int, error) {
+	is, err := setOnce(ctx, db, table, name, strconv.Itoa(to))
 	for err == nil && number(is) < to {
 		var applied bool
 		var rows []map[string]any
-		applied, rows, err = db.CAS(ctx, 0, store.Statement{CQL: "UPDATE " + keyspace + ".settings SET value = ? WHERE name = ? IF value = ?",
+		applied, rows, err = db.CAS(ctx, 0, store.Statement{CQL: "UPDATE " + table + " SET value = ? WHERE name = ? IF value = ?",
 			Args: []any{strconv.Itoa(to), name, is}, Partition: []any{name}})
 		switch {
 		case err != nil:
@@ -217,7 +224,7 @@ func prepare(ctx context.Context, cfg Config, r Replication, k knowledge) (Setti
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(own)) {
-			if found[name], err = db.setOnce(ctx, keyspace, name, own[name]); err != nil {
+			if found[name], err = setOnce(ctx, db, keyspace+".settings", name, own[name]); err != nil {
 				return err
 			}
 		}
@@ -233,7 +240,7 @@ func prepare(ctx context.Context, cfg Config, r Replication, k knowledge) (Setti
 		if err := k.agree(keyspace, found, own); err != nil {
 			return err
 		}
-		version, err = db.raise(ctx, keyspace, settingVersion, k.version())
+		version, err = raise(ctx, db, keyspace+".settings", settingVersion, k.version())
 		return err
 	})
 	return Settings{Created: true, PeerSecret: found[settingSecret], Version: version}, err

@@ -252,8 +252,18 @@ func (p *Session) line() {
 }
 
 // EnsureQueue implements store.Shards.
-func (p *Session) EnsureQueue(ctx context.Context, queue string, shards int) (int, error) {
-	return askNamed(ctx, p, "queue "+queue, func(fate) (int, error) { return p.store.ensureQueue(queue, shards), nil })
+func (p *Session) EnsureQueue(ctx context.Context, queue string, shards int) (store.Queue, error) {
+	return askNamed(ctx, p, "queue "+queue, func(fate) (store.Queue, error) { return p.store.ensureQueue(queue, shards), nil })
+}
+
+// RaiseQueue implements store.Shards.
+func (p *Session) RaiseQueue(ctx context.Context, queue string, shards int) (store.Queue, error) {
+	return askNamed(ctx, p, "raise "+queue, func(fate) (store.Queue, error) { return p.store.raiseQueue(queue, shards) })
+}
+
+// Queues implements store.Shards.
+func (p *Session) Queues(ctx context.Context) ([]store.Queue, error) {
+	return askNamed(ctx, p, "queues", func(fate) ([]store.Queue, error) { return p.store.allQueues(), nil })
 }
 
 // Look implements store.Shards.

@@ -45,7 +45,7 @@ type partition struct {
 
 // tables holds all shards. It is guarded by Store.mu.
 type tables struct {
-	queues  map[string]int
+	queues  map[string]store.Queue
 	shards  map[store.ShardID]*partition
 	changes []ShardChange
 	inbox   []InboxChange
@@ -108,16 +108,37 @@ func cloneRow(r store.Row) store.Row {
 	return r
 }
 
-func (s *Store) ensureQueue(queue string, shards int) int {
-	if n, ok := s.tables.queues[queue]; ok {
-		return n
+func (s *Store) ensureQueue(queue string, shards int) store.Queue {
+	if q, ok := s.tables.queues[queue]; ok {
+		return q
 	}
-	s.tables.queues[queue] = shards
-	for i := range shards {
-		s.tables.shards[store.ShardID{Queue: queue, Shard: i}] = &partition{
+	return s.spread(store.Queue{Name: queue, First: shards}, shards)
+}
+
+func (s *Store) raiseQueue(queue string, shards int) (store.Queue, error) {
+	q, ok := s.tables.queues[queue]
+	if !ok {
+		return q, &store.Error{Op: "raise queue " + queue, Outcome: store.Fail, Cause: store.ErrNoQueue}
+	}
+	return s.spread(q, max(shards, q.Shards)), nil
+}
+
+// spread gives a queue so many shards.
+func (s *Store) spread(q store.Queue, shards int) store.Queue {
+	for i := q.Shards; i < shards; i++ {
+		s.tables.shards[store.ShardID{Queue: q.Name, Shard: i}] = &partition{
 			rows: map[store.Key]store.Row{}, inbox: map[string]store.InboxRow{}, dead: newDead()}
 	}
-	return shards
+	q.Shards = shards
+	s.tables.queues[q.Name] = q
+	return q
+}
+
+func (s *Store) allQueues() (out []store.Queue) {
+	for _, name := range slices.Sorted(maps.Keys(s.tables.queues)) {
+		out = append(out, s.tables.queues[name])
+	}
+	return out
 }
 
 func (s *Store) look(id store.ShardID, serial, stale bool) *store.Header {

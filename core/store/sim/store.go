@@ -55,7 +55,7 @@ type Store struct {
 func New() *Store {
 	return &Store{met: map[string]int{}, rows: map[string]*store.Version{}, before: map[string]*store.Version{},
 		runs: map[store.RunsDay]map[runKey]store.RunRow{}, members: map[memberKey]beat{},
-		tables: tables{queues: map[string]int{}, shards: map[store.ShardID]*partition{}}}
+		tables: tables{queues: map[string]store.Queue{}, shards: map[store.ShardID]*partition{}}}
 }
 
 // Changes returns what was applied, in order.

@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -10,9 +13,10 @@ import (
 )
 
 func queueOnce(r *shardRig) {
+	want := store.Queue{Name: r.id.Queue, First: 2, Shards: 2}
 	for _, ask := range []int{2, 2, 5} {
-		if n, err := r.s.EnsureQueue(r.ctx, r.id.Queue, ask); err != nil || n != 2 {
-			r.t.Errorf("EnsureQueue(%d) = %d, %v, want 2", ask, n, err)
+		if q, err := r.s.EnsureQueue(r.ctx, r.id.Queue, ask); err != nil || q != want {
+			r.t.Errorf("EnsureQueue(%d) = %+v, %v, want %+v", ask, q, err, want)
 		}
 	}
 	for n := range 2 {
@@ -25,6 +29,38 @@ func queueOnce(r *shardRig) {
 	}
 	if got := r.start(); got != stamp {
 		r.t.Errorf("creating the queue again changed the header from %s to %s", stamp, got)
+	}
+}
+
+func queueRaised(r *shardRig) {
+	if q, err := r.s.RaiseQueue(r.ctx, r.id.Queue, 3); !errors.Is(err, store.ErrNoQueue) || store.OutcomeOf(err) != store.Fail {
+		r.t.Errorf("RaiseQueue of one that does not exist = %+v, %v", q, err)
+	}
+	if !r.create() {
+		return
+	}
+	stamp := r.apply(r.start())
+	for _, c := range []struct{ ask, shards int }{{1, 2}, {2, 2}, {3, 3}, {2, 3}, {5, 5}, {5, 5}} {
+		want := store.Queue{Name: r.id.Queue, First: 2, Shards: c.shards}
+		if q, err := r.s.RaiseQueue(r.ctx, r.id.Queue, c.ask); err != nil || q != want {
+			r.t.Errorf("RaiseQueue(%d) = %+v, %v, want %+v", c.ask, q, err, want)
+		}
+		if q, err := r.s.EnsureQueue(r.ctx, r.id.Queue, 4); err != nil || q != want {
+			r.t.Errorf("EnsureQueue after RaiseQueue(%d) = %+v, %v, want %+v", c.ask, q, err, want)
+		}
+		all, err := r.s.Queues(r.ctx)
+		if err != nil || !slices.Contains(all, want) || !slices.IsSortedFunc(all, func(a, b store.Queue) int { return cmp.Compare(a.Name, b.Name) }) {
+			r.t.Errorf("Queues after RaiseQueue(%d) = %+v, %v, want %+v among them, by name", c.ask, all, err, want)
+		}
+	}
+	if got := r.start(); got != stamp {
+		r.t.Errorf("raising changed a header from %s to %s", stamp, got)
+	}
+	for r.id.Shard = 2; r.id.Shard < 5; r.id.Shard++ {
+		r.header(store.Header{})
+	}
+	if h, err := r.s.Look(r.ctx, r.id, true); err != nil || h != nil {
+		r.t.Errorf("shard %s: %v, %v, want no header", r.id, h, err)
 	}
 }
 

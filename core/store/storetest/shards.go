@@ -23,6 +23,7 @@ type ShardCase struct {
 func ShardCases() []ShardCase {
 	return []ShardCase{
 		{"a queue keeps its number of shards, and has a header for each", queueOnce},
+		{"a queue gets more shards, never fewer, and its first number stays known", queueRaised},
 		{"a shard that was never created has no header", noHeader},
 		{"a batch sets the whole header and all rows", wholeBatch},
 		{"a batch applies on the whole stamp only", wholeStamp},

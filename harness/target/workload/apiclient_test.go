@@ -45,7 +45,7 @@ func apiWorld(t *testing.T) (*apiClient, *query.Reader) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader := query.New(query.Options{Shards: session, Runs: session, Queues: queues})
+	reader := query.New(query.Options{Shards: session, Runs: session, Queues: query.Fixed(queues)})
 	web := httptest.NewServer(api.Handler(api.Options{Scheduler: s, Reader: reader, Token: "secret", Logger: quiet}))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -233,7 +233,7 @@ func TestAPIClientSchedules(t *testing.T) {
 				t.Errorf("%s: step %d, %s: %+v, %v", d.Key, i, step.verb, r, err)
 			}
 		}
-		id, err := reader.ScheduleID("q 1", d.Key)
+		id, err := reader.ScheduleID(t.Context(), "q 1", d.Key)
 		if err != nil {
 			t.Fatal(err)
 		}

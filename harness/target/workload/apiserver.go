@@ -40,7 +40,7 @@ func (p *process) serveAPI(s *scheduler.Scheduler) (*apiServer, error) {
 	}
 	o := api.Options{
 		Scheduler: s, Token: rand.Text(), Now: p.clock.Wall, Logger: slog.New(warnings{p.log.Handler()}),
-		Reader: query.New(query.Options{Shards: cassandra.NewShards(p.lockDB), Runs: cassandra.NewRuns(p.lockDB), Queues: j.engineQueues()}),
+		Reader: query.New(query.Options{Shards: cassandra.NewShards(p.lockDB), Runs: cassandra.NewRuns(p.lockDB), Queues: s}),
 	}
 	h := api.Handler(o)
 	if p.hooks.API != nil {
