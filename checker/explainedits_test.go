@@ -247,6 +247,7 @@ var editedCases = []editedCase{
 	planned("job completed before its run finished", "completed-before-finish"),
 	planned("job tried too often", "tried-too-often"),
 	planned("acknowledged job that is in no shard", "acknowledged-and-lost"),
+	planned("one key that has two ids", "key-with-two-ids"),
 	planned("claim that was never confirmed", "run-not-settled"),
 	planned("cancel acknowledged that no batch does", "command-not-carried-out"),
 	planned("dead jobs told to be redriven, of which one never was", "command-not-carried-out"),

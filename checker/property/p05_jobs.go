@@ -32,6 +32,7 @@ func init() {
 			{find: (*Inquiry).pausesInPart},
 			{find: (*Inquiry).idsWithoutQueue},
 			{find: (*Inquiry).jobsWithoutKey},
+			{find: (*Inquiry).keysWithTwoIDs},
 			{find: (*Inquiry).sequences},
 		},
 		mechanisms: []mechanism{
@@ -63,6 +64,8 @@ func init() {
 			{id: "queue-paused-in-part", Statement: "a pause of a whole queue is acknowledged, and does not reach all of its shards"},
 			{id: "id-without-queue",
 				Statement: "jobs are told apart without their queues: what is enqueued in one is taken for a job of another"},
+			{id: "key-with-two-ids",
+				Statement: "the id of a key's job depends on something else than queue and key, such as how many shards there are now: the key has two jobs"},
 			{id: "no-key-is-a-key", Statement: "a job without a key is taken for another one that has none"},
 			{id: "cut-run-repeated", Statement: "a run that was cut short is followed by another, though its job may run once at most"},
 			{id: "run-not-settled", Accounts: ofJobs, Statement: "a run starts before its claim is known to have taken effect"},

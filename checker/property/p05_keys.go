@@ -79,6 +79,25 @@ func (x *Inquiry) idsWithoutQueue() {
 	}
 }
 
+// keysWithTwoIDs: two jobs of one queue that were enqueued with one key.
+func (x *Inquiry) keysWithTwoIDs() {
+	jobs := map[keyOf]*past.Job{}
+	for _, j := range x.Jobs.List {
+		o := keyed(j)
+		if o == nil {
+			continue
+		}
+		k := keyIn(o)
+		if twin := jobs[k]; twin != nil {
+			before := keyed(twin)
+			s := x.found("key-with-two-ids", x.jobWeight(j, shown), "key %q of %s has the jobs %s and %s", k.key, k.queue, twin.ID, j.ID)
+			s.showAt(j.ID, o.Invoke, x.before(before.Invoke, "%s enqueues key %q as job %s", before.Invoke.Proc, k.key, twin.ID),
+				x.mistake(o.Invoke, "%s enqueues key %q as job %s", o.Invoke.Proc, k.key, j.ID))
+		}
+		jobs[k] = j
+	}
+}
+
 // jobsWithoutKey: enqueues of jobs without a key that were told to be duplicates, and nothing has
 // these jobs. Where nobody says keys, none is known to have none.
 func (x *Inquiry) jobsWithoutKey() {

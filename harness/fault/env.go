@@ -55,6 +55,9 @@ type Env struct {
 	Stamps func(ctx context.Context) ([]Stamp, error)
 	Stay   func(ctx context.Context, key string) (Claim, error)
 
+	// Queues are those of the run's jobs; nil: they are in none.
+	Queues QueueRows
+
 	claims *claims
 	// capacity is how many jobs a second ended under the last saturate; shared by all injections.
 	capacity *atomic.Uint64

@@ -22,7 +22,7 @@ const RestartTimeout = 120 * time.Second
 type Spec struct {
 	// Fault is the name of its Kind.
 	Fault string `yaml:"fault"`
-	// Targets are nodes (n1), workers (w1), the sink, random-node, random-worker, all-nodes,
+	// Targets are nodes (n1), workers (w1), the sink, the queues, random-node, random-worker, all-nodes,
 	// all-workers or coordinator.
 	Targets []string `yaml:"targets"`
 	// The Params.
@@ -95,7 +95,7 @@ type Fault interface {
 	Inject(ctx context.Context, env *Env, targets []string) (Active, error)
 }
 
-// TargetKind is node, worker or sink.
+// TargetKind is node, worker, sink or queues.
 type TargetKind string
 
 // Target kinds.
@@ -104,6 +104,8 @@ const (
 	Worker TargetKind = "worker"
 	// SinkService has one target, SinkTarget.
 	SinkService TargetKind = "sink"
+	// Queues has one target, QueuesTarget.
+	Queues TargetKind = "queues"
 )
 
 // New makes the fault that s names, or says what is wrong with s.
@@ -133,9 +135,9 @@ func New(s Spec) (Fault, error) {
 }
 
 func checkTarget(kind TargetKind, t string) error {
-	if kind == SinkService {
-		if t != SinkTarget {
-			return fmt.Errorf("target %q: the only one is %s", t, SinkTarget)
+	if only, ok := map[TargetKind]string{SinkService: SinkTarget, Queues: QueuesTarget}[kind]; ok {
+		if t != only {
+			return fmt.Errorf("target %q: the only one is %s", t, only)
 		}
 		return nil
 	}
@@ -172,7 +174,7 @@ var Params = []Param{
 		func(s Spec) string { return text("zone %s", s.Zone) }},
 	{"change", "which of the zone's next changes; default 1",
 		func(s Spec) string { return text("change %d", s.Change) }},
-	{"times", "how many times as many jobs come as ended under the saturate before; above 1, at most 10",
+	{"times", "of overload, how many times as many jobs come as ended under the saturate before, above 1; of more-shards, how many times as many shards there are as at first; at most 10",
 		func(s Spec) string { return text("%g times", s.Times) }},
 	{"isolation", "the isolation level of transactions that name none: repeatable read or serializable",
 		func(s Spec) string { return text("isolation %s", s.Isolation) }},

@@ -29,6 +29,7 @@ const (
 	FamilyRows    Family = "rows"
 	FamilyProxy   Family = "proxy"
 	FamilyLoad    Family = "load"
+	FamilyQueues  Family = "queues"
 )
 
 // Kind is a kind of fault. Whatever else knows of it reads it here: the file with its code

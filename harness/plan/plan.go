@@ -105,10 +105,16 @@ func (p *Plan) Queues() []string {
 	return out
 }
 
-// Shards are the run's shards, of all queues.
+// Shards are the run's shards, of all queues, also those that they get in it.
 func (p *Plan) Shards() (out []store.ShardID) {
+	times := 1
+	for _, s := range p.Steps {
+		if s.Fault == fault.MoreShards {
+			times = max(times, int(s.Times))
+		}
+	}
 	for _, q := range p.Queues() {
-		for n := range p.Spec.Workload.Shards() {
+		for n := range times * p.Spec.Workload.Shards() {
 			out = append(out, store.ShardID{Queue: q, Shard: n})
 		}
 	}

@@ -68,7 +68,7 @@ func Read(path string) (*Plan, error) {
 	return &p, nil
 }
 
-var targetRule = regexp.MustCompile(`^(?:[nw][1-9][0-9]?|coordinator|worker-at-point|sink)$`)
+var targetRule = regexp.MustCompile(`^(?:[nw][1-9][0-9]?|coordinator|worker-at-point|sink|queues)$`)
 
 // checkSteps: everything is drawn, exists and has its injections' ids.
 func (p *Plan) checkSteps() error {

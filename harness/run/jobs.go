@@ -94,7 +94,9 @@ func (r jobsByShard) prepare(ctx context.Context, cfg *fleet.Config) error {
 
 func (r jobsByShard) finish(ctx context.Context, _ *history.Feed) error { return r.drain(ctx, r.open) }
 
-func (r jobsByShard) proofs() rowProofs { return rowProofs{stamps: r.stamps, stay: r.claim} }
+func (r jobsByShard) proofs() rowProofs {
+	return rowProofs{stamps: r.stamps, stay: r.claim, queues: queueRows{r.plan.Queues(), cassandra.NewShards(r.db)}}
+}
 
 const runStampsCQL = "SELECT worker, ended, WRITETIME(ended) AS written FROM runs WHERE queue = ? AND shard = ? AND day = ?"
 
@@ -199,8 +201,11 @@ func (r jobsByShard) open(ctx context.Context) (bool, error) {
 	shards := cassandra.NewShards(r.db)
 	for _, id := range r.plan.Shards() {
 		h, err := shards.Look(ctx, id, false)
-		if err != nil || h == nil {
+		if err != nil {
 			return true, err
+		}
+		if h == nil { // its queue was not given more shards
+			continue
 		}
 		for kind, low := range map[store.Kind]int64{store.KindPending: h.LowPending, store.KindRunning: h.LowRunning} {
 			rows, err := shards.Scan(ctx, id, store.Range{Kind: kind, AfterAt: low, AfterID: lastID, UpTo: math.MaxInt64, Limit: 1})

@@ -32,7 +32,7 @@ func (r *runner) faultEnv(links *link.Fabric) *fault.Env {
 		}
 	}
 	rows := r.target.proofs()
-	e.Stamps, e.Stay = rows.stamps, rows.stay
+	e.Stamps, e.Stay, e.Queues = rows.stamps, rows.stay, rows.queues
 	return e.Ready()
 }
 

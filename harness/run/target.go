@@ -67,6 +67,8 @@ type rowProofs struct {
 	stamps func(ctx context.Context) ([]fault.Stamp, error)
 	// stay is who has a lock, or a job.
 	stay func(ctx context.Context, key string) (fault.Claim, error)
+	// queues are those of the jobs.
+	queues fault.QueueRows
 }
 
 // written is what WRITETIME gives: microseconds since 1970, by the clock of the node that

@@ -12,6 +12,7 @@ var faultKinds = map[string]FaultKind{
 	"latency":                {Links: true, Takes: "time"},
 	"latency-oneway":         {Links: true, Takes: "time, one way"},
 	"lost-replies":           {Links: true},
+	"more-shards":            {Takes: "nothing"},
 	"overload":               {Takes: "nothing"},
 	"partition":              {Links: true},
 	"partition-bridge":       {Links: true, Takes: "one node"},

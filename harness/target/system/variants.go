@@ -198,6 +198,7 @@ var harnessVariants = []System{
 	inert("node", "stopped nodes but sends no signal", "pause-node", "fault-did-not-bite"),
 	inert("rows", "locked the rows of the sink but locks none", "sink-row-locks", "fault-did-not-bite"),
 	inert("load", "had workers enqueue more than can be done but tells them nothing", "jobs-overload", "fault-did-not-bite"),
+	inert("queues", "gave queues more shards but gives them none", "jobs-reshard", "fault-did-not-bite"),
 	inert("proxy", "told the proxy before the sink to answer by itself but lets it pass all on", "sink-answering-proxy", "fault-did-not-bite"),
 	inert("sink", "killed the sink's process but sends no signal", "kill-sink", "fault-did-not-bite"),
 	{

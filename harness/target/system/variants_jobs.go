@@ -94,6 +94,12 @@ var jobVariants = []System{
 		Seen:  "a buffer that is dropped when its partition is revoked",
 		Red:   &Red{Scenario: "jobs-rebalance", Contention: "medium", Properties: []string{"P5"}, Mechanism: "acknowledged-and-lost"},
 	},
+	{
+		Name: "jobs-reshard-forgets-keys", Chapter: inJobs,
+		About: "the shard of a key is computed with today's number of shards, not with the first one",
+		Seen:  "hash(key) % partitions, after partitions were added",
+		Red:   &Red{Scenario: "jobs-reshard", Contention: "medium", Properties: []string{"P5"}, Mechanism: "key-with-two-ids"},
+	},
 	// Rows of jobs.
 	{
 		Name: "jobs-rescue-dead-only", Chapter: inJobs,

@@ -59,12 +59,16 @@ type enqueuer struct {
 	draw      draw
 	rng       *rand.Rand // used by run only
 
+	// sizes are how many shards the queues have, as their scheduler says; nil: as the configuration.
+	sizes func() []store.Queue
+	spread
+
 	names        names
 	done         atomic.Pointer[job.Job] // one that was acknowledged
 	acknowledged func(jobRef)            // is called with each such job
 	arrivals     history.Arrivals        // used by run only
 	drawn        int                     // jobs, used by run only
-	last         string                  // key, used by run only
+	lastKey      string                  // used by run only
 	most         int                     // enqueues that may wait at once
 	offered      chan control.Load       // the latest
 }
@@ -207,6 +211,9 @@ func (e *enqueuer) note() {
 // job draws the next job, or takes one that was acknowledged.
 func (e *enqueuer) job() job.Job {
 	e.drawn++
+	if j, ok := e.raised(); ok {
+		return j
+	}
 	if done := e.done.Load(); e.rng.IntN(again) == 0 && done != nil {
 		return *done
 	}
@@ -223,7 +230,8 @@ func (e *enqueuer) job() job.Job {
 func drawEffects(e *enqueuer, queue, key string) job.Job {
 	c := e.cfg.Jobs
 	j := c.template(e.payload(), e.onFailure())
-	j.ID, j.Queue, j.Key = job.KeyedID(queue, key, c.Shards), queue, key
+	j.Queue = queue
+	j = e.keyed(j, key)
 	for range c.Sequence {
 		j.Then = append(j.Then, c.template(e.payload(), e.onFailure()))
 	}
@@ -309,6 +317,7 @@ func (e *enqueuer) enqueue(ctx context.Context, proc string, j job.Job, tries in
 		err := e.once(ctx, proc, j)
 		if err == nil {
 			e.done.Store(&j)
+			e.keep(j)
 			e.acknowledged(refOf(j))
 			return
 		}

@@ -40,6 +40,10 @@ var exercised = map[string][]exercise{
 		{what: "Close", why: ofOpen + "; it ends the context of Run"},
 		{what: "Wait", why: ofOpen},
 		{what: "DB", why: ofOpen},
+		{what: "PutQueue", why: "runs raise the number of shards in the store, as another process does: the harness is to be its own witness. The tests of the API and of the scheduler ask for it"},
+		{what: "Queue", why: reads},
+		{what: "Queues", why: reads},
+		{what: "Place", why: reads},
 		{what: "Depths", why: reads},
 		{what: "Owns", why: reads},
 		{what: "RunStats", why: reads},
@@ -135,6 +139,7 @@ var exercised = map[string][]exercise{
 			why: "a run ends by it, and one whose schedules go on would never finish; the checker's tests refuse the history of a mistake in it"},
 		api("POST /api/v1/schedules/{key}/trigger", "schedule trigger", "P12", "jobs-api-key-unread"),
 		api("POST /api/v1/queues/{queue}/pause", "command pause, with whole", "P5", "jobs-api-pause-first"),
+		{what: "PUT /api/v1/queues/{queue}", why: "Scheduler.PutQueue; see there"},
 		api("POST /api/v1/queues/{queue}/resume", "command resume, with whole", "P5", "jobs-api-pause-first"),
 	},
 }

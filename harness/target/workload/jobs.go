@@ -84,6 +84,9 @@ func (w *jobs) feedFrom(ctx context.Context, issuer func(job.Job) (string, error
 		to = submitter{to, w.hooks.Submit}
 	}
 	w.enqueuer = newEnqueuer(w.process, to, issuer, draw)
+	if s, ok := w.scheduler.(interface{ Queues() []store.Queue }); ok {
+		w.enqueuer.sizes = s.Queues
+	}
 	w.enqueuer.acknowledged = w.commander.enqueued
 	w.feed, w.stopping = context.WithCancel(ctx)
 	return w

@@ -50,12 +50,12 @@ func (e *enqueuer) vary(j job.Job) job.Job {
 	if m.NoKey > 0 && in(m.NoKey) {
 		return e.keyless(j)
 	}
-	if in(m.OddKeys) && e.last != "" {
-		j = e.keyed(j, []string{strings.ToUpper(e.last), e.last + " ", " " + e.last, e.last + "\u00a0"}[e.rng.IntN(4)])
-		e.last = ""
+	if in(m.OddKeys) && e.lastKey != "" {
+		j = e.keyed(j, []string{strings.ToUpper(e.lastKey), e.lastKey + " ", " " + e.lastKey, e.lastKey + "\u00a0"}[e.rng.IntN(4)])
+		e.lastKey = ""
 		return j
 	}
-	e.last = j.Key
+	e.lastKey = j.Key
 	return j
 }
 
@@ -88,7 +88,7 @@ func (e *enqueuer) delays() (p job.RetryPolicy) {
 
 // keyed gives a job another key.
 func (e *enqueuer) keyed(j job.Job, key string) job.Job {
-	j.Key, j.ID = key, job.KeyedID(j.Queue, key, e.cfg.Jobs.Shards)
+	j.Key, j.ID = key, job.KeyedID(j.Queue, key, e.size(j.Queue).First)
 	return j
 }
 
@@ -97,7 +97,8 @@ func (e *enqueuer) keyless(j job.Job) job.Job {
 	var random [16]byte
 	binary.LittleEndian.PutUint64(random[:8], e.rng.Uint64())
 	binary.LittleEndian.PutUint64(random[8:], e.rng.Uint64())
-	j.Key, j.ID = "", job.RandomID(random, e.cfg.Jobs.Shards)
+	q := e.size(j.Queue)
+	j.Key, j.ID = "", job.SpreadID(random, q.First, q.Shards)
 	return j
 }
 
