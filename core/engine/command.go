@@ -56,7 +56,7 @@ func (e *Engine) Command(ctx context.Context, c Command, queue string, id job.ID
 		if does.name != c {
 			continue
 		}
-		i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, note: does.note, wait: newWaiter()}
+		i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, about: id, note: does.note, wait: newWaiter()}
 		if err != nil {
 			return Receipt{}, i.notTold(err)
 		}

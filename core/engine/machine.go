@@ -176,6 +176,10 @@ type intent struct {
 	// claim is that of an enqueue whose job is claimed by the same batch, and of that its enqueue.
 	claim, enqueue *intent
 
+	// A command on a job: which. Its caller reads that when he gives up, while the owner may find
+	// another entry of that job.
+	about job.ID
+
 	// doPause: whether the shard is to be paused.
 	pause bool
 	shard store.ShardID
@@ -196,6 +200,9 @@ func (i *intent) job() job.ID {
 		return i.command.id
 	case doPause:
 		return "" // of no job: one a batch
+	}
+	if i.about != "" {
+		return i.about
 	}
 	return i.e.job.ID
 }
