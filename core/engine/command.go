@@ -51,14 +51,14 @@ var commands = map[intentKind]struct {
 
 // Command carries a command out. Only HastenJob has Duplicates.
 func (e *Engine) Command(ctx context.Context, c Command, queue string, id job.ID) (Receipt, error) {
-	at, err := e.Place(ctx, queue, id)
 	for kind, does := range commands {
 		if does.name != c {
 			continue
 		}
+		at, err := e.Place(ctx, queue, id)
 		i := &intent{kind: kind, e: &entry{job: job.Job{ID: id}}, about: id, note: does.note, wait: newWaiter()}
 		if err != nil {
-			return Receipt{}, i.notTold(err)
+			return Receipt{}, i.notRead(err)
 		}
 		a, err := e.ask(ctx, e.shard(at), i)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"fencepost/core/job"
 	"fencepost/core/schedule"
 	"fencepost/core/service/query"
+	"fencepost/core/service/query/querytest"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
@@ -272,7 +273,7 @@ func redriveAllBut(t *testing.T, stays int) {
 		time.Sleep(time.Minute)
 		mended.Store(true)
 		left, redriven := map[job.ID]bool{}, 0
-		r := query.New(query.Options{Shards: a.shards, Queues: query.Fixed{{Name: "q", Shards: 1}}})
+		r := query.New(query.Options{Shards: a.shards, Queues: querytest.Fixed{{Name: "q", Shards: 1}}})
 		for {
 			jobs, _, err := r.Jobs(t.Context(), "q", job.DLQ, query.Page{Limit: 50})
 			if err != nil {

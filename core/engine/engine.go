@@ -135,7 +135,7 @@ func (e *Engine) Line(ctx context.Context, j job.Job) (await func(context.Contex
 	}
 	j = j.WithDefaults()
 	i := &intent{kind: doEnqueue, e: &entry{job: j}, wait: newWaiter()}
-	if !e.serves(j.Queue) {
+	if !e.Serves(j.Queue) {
 		return fail(notServed(j.Queue))
 	}
 	q, ok := e.known(j.Queue)

@@ -59,8 +59,8 @@ func (e *Engine) Queue(ctx context.Context, name string) (store.Queue, error) {
 	if q, ok := e.known(name); ok {
 		return q, nil
 	}
-	at := slices.IndexFunc(e.o.Queues, func(q Queue) bool { return q.Name == name })
-	if at < 0 {
+	shards, ok := e.o.shardsOf(name)
+	if !ok {
 		var err error
 		if e.o.AllQueues {
 			err = e.Refresh(ctx)
@@ -73,10 +73,10 @@ func (e *Engine) Queue(ctx context.Context, name string) (store.Queue, error) {
 	}
 	q, err := e.stored(ctx, name)
 	if err == nil && q.Shards == 0 {
-		q, err = e.create(ctx, name, e.o.Queues[at].Shards)
+		q, err = e.create(ctx, name, shards)
 	}
 	if err == nil {
-		err = fits(q, e.o.Queues[at].Shards)
+		err = fits(q, shards)
 	}
 	if err != nil {
 		return store.Queue{}, err
@@ -89,12 +89,8 @@ func (e *Engine) Queue(ctx context.Context, name string) (store.Queue, error) {
 // shards there are.
 func (e *Engine) stored(ctx context.Context, name string) (store.Queue, error) {
 	all, err := e.readQueues(ctx)
-	for _, q := range all {
-		if q.Name == name {
-			return q, err
-		}
-	}
-	return store.Queue{}, err
+	q, _ := store.QueueNamed(all, name)
+	return q, err
 }
 
 func (e *Engine) readQueues(ctx context.Context) ([]store.Queue, error) {
@@ -121,12 +117,8 @@ func (e *Engine) Queues() []store.Queue {
 func (e *Engine) known(name string) (store.Queue, bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	for _, q := range e.queues {
-		if q.Name == name {
-			return q, q.First > 0
-		}
-	}
-	return store.Queue{}, false
+	q, _ := store.QueueNamed(e.queues, name)
+	return q, q.First > 0
 }
 
 // first is the first number of shards of a queue that is known.
@@ -143,7 +135,8 @@ func (e *Engine) Refresh(ctx context.Context) error {
 		return err
 	}
 	for _, q := range all {
-		if _, ok := e.known(q.Name); ok || e.o.AllQueues && !slices.ContainsFunc(e.o.Queues, func(o Queue) bool { return o.Name == q.Name }) {
+		_, known := e.known(q.Name)
+		if _, own := e.o.shardsOf(q.Name); known || e.o.AllQueues && !own {
 			e.learn(q)
 		}
 	}
@@ -230,9 +223,19 @@ func place(queue string, id job.ID) store.ShardID {
 	return store.ShardID{Queue: queue, Shard: n}
 }
 
-// serves reports whether a queue may be one of this engine's, as far as one can tell without the store.
-func (e *Engine) serves(queue string) bool {
-	return e.o.AllQueues || slices.ContainsFunc(e.o.Queues, func(q Queue) bool { return q.Name == queue })
+// Serves reports whether a queue may be one of this engine's, as far as one can tell without the store.
+func (e *Engine) Serves(queue string) bool {
+	_, own := e.o.shardsOf(queue)
+	return own || e.o.AllQueues
+}
+
+// shardsOf is how many shards the options give a queue; ok: they name it.
+func (o Options) shardsOf(queue string) (n int, ok bool) {
+	at := slices.IndexFunc(o.Queues, func(q Queue) bool { return q.Name == queue })
+	if at < 0 {
+		return 0, false
+	}
+	return o.Queues[at].Shards, true
 }
 
 // notServed is the error of a queue that is none of this engine's.
@@ -257,8 +260,8 @@ func (e *Engine) shardOf(ctx context.Context, queue string, id job.ID) (*shard, 
 	return nil, &job.InvalidError{Field: "id", Reason: fmt.Sprintf("%q names shard %d of %d", id, at.Shard, q.Shards)}
 }
 
-// notTold is the caller's error for an intent about a queue or a shard that could not be read.
-func (i *intent) notTold(err error) error {
+// notRead is the caller's error for an intent about a queue or a shard that could not be read.
+func (i *intent) notRead(err error) error {
 	if errors.As(err, new(*job.InvalidError)) {
 		return err
 	}

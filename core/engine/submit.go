@@ -25,7 +25,7 @@ import (
 func (e *Engine) Submit(ctx context.Context, j job.Job) (Receipt, error) {
 	j = j.WithDefaults()
 	if _, err := e.Place(ctx, j.Queue, j.ID); err != nil {
-		return Receipt{}, (&intent{kind: doEnqueue, e: &entry{job: j}}).notTold(err)
+		return Receipt{}, (&intent{kind: doEnqueue, e: &entry{job: j}}).notRead(err)
 	}
 	rec, err := e.Enqueue(ctx, j)
 	if !elsewhere(err) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"unicode/utf8"
 
 	"fencepost/core/job"
@@ -14,8 +13,8 @@ import (
 // MaxQueueName is how many bytes the name of a queue may have that PutQueue creates.
 const MaxQueueName = 100
 
-// ErrPaused: a queue is not given more shards while one of it is paused, as they would not be. Of a pause and
-// a raise at the same time the pause may miss the new shards: pause again.
+// ErrPaused: a queue is not given more shards while one of its shards is paused, as the new ones would not
+// be. A pause at the same time as a raise may miss the new shards: pause again.
 var ErrPaused = errors.New("the queue is paused: resume it first")
 
 // Queue tells how many shards a queue has; see engine.Engine.Queue.
@@ -105,13 +104,9 @@ func (s *Scheduler) notPaused(ctx context.Context, q store.Queue) error {
 	return nil
 }
 
-func (s *Scheduler) serves(queue string) bool {
-	return slices.ContainsFunc(s.engine.Queues(), func(q store.Queue) bool { return q.Name == queue })
-}
-
 func (s *Scheduler) checkQueue(name string, shards int) error {
 	switch {
-	case !s.serves(name) && !s.all:
+	case !s.engine.Serves(name):
 		return &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this scheduler's, which does not serve all queues", name)}
 	case name == "" || len(name) > MaxQueueName || !utf8.ValidString(name):
 		return &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("is %.200q: want a name of 1 to %d bytes of UTF-8", name, MaxQueueName)}
@@ -128,16 +123,15 @@ func (s *Scheduler) shardsNow(ctx context.Context, queue string) (int, error) {
 	if err == nil {
 		err = s.engine.Refresh(ctx)
 	}
-	all := s.engine.Queues()
-	at := slices.IndexFunc(all, func(q store.Queue) bool { return q.Name == queue })
+	q, ok := store.QueueNamed(s.engine.Queues(), queue)
 	switch {
-	case at < 0:
+	case !ok:
 		return 0, err
 	case err == nil:
-		return all[at].Shards, nil
+		return q.Shards, nil
 	}
 	partly := &PartlyError{Queue: queue, Cause: err}
-	for n := range all[at].Shards {
+	for n := range q.Shards {
 		partly.Shards = append(partly.Shards, n)
 	}
 	return 0, partly

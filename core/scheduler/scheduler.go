@@ -70,7 +70,6 @@ type Options struct {
 type Scheduler struct {
 	engine *engine.Engine
 	shards store.Shards
-	all    bool // the engine's AllQueues
 	pool   *worker.Pool
 	client *forward.Client
 	server *http.Server
@@ -132,7 +131,7 @@ func New(o Options) (*Scheduler, error) {
 		peers.Handle("/", o.Beside)
 	}
 	server := forward.NewServer(forward.Guard(o.Secret, peers))
-	s := &Scheduler{engine: e, shards: o.Shards, all: o.Engine.AllQueues, pool: pool, client: client, server: server, listen: o.Listener, secret: o.Secret, runs: runs, group: o.Members,
+	s := &Scheduler{engine: e, shards: o.Shards, pool: pool, client: client, server: server, listen: o.Listener, secret: o.Secret, runs: runs, group: o.Members,
 		name: o.Engine.Name, addr: o.Engine.Addr, newID: o.NewID, clock: cmp.Or(o.Engine.Clock, clock.System()),
 		logger: cmp.Or(o.Engine.Logger, slog.Default()), ttl: cmp.Or(o.Engine.TTL, engine.DefaultTTL)}
 	s.pause = s.ttl / 100

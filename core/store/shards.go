@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -261,6 +262,14 @@ type Queue struct {
 	// First is how many it had when it was created, which never changes, and Shards how many it
 	// has now.
 	First, Shards int
+}
+
+// QueueNamed is the queue of a list that has a name; ok: there is one.
+func QueueNamed(all []Queue, name string) (q Queue, ok bool) {
+	if at := slices.IndexFunc(all, func(q Queue) bool { return q.Name == name }); at >= 0 {
+		return all[at], true
+	}
+	return Queue{}, false
 }
 
 // Shards is the store of shard partitions and their inboxes. Rows are changed

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"fencepost/core/store"
 	"fencepost/harness/fault"
@@ -23,11 +22,11 @@ func (r queueRows) Sizes(ctx context.Context) (out []fault.QueueSize, err error)
 		return nil, err
 	}
 	for _, name := range r.names {
-		at := slices.IndexFunc(all, func(q store.Queue) bool { return q.Name == name })
-		if at < 0 {
+		q, ok := store.QueueNamed(all, name)
+		if !ok {
 			return nil, fmt.Errorf("queue %s is not in the store", name)
 		}
-		out = append(out, fault.QueueSize{Queue: name, First: all[at].First, Shards: all[at].Shards})
+		out = append(out, fault.QueueSize{Queue: name, First: q.First, Shards: q.Shards})
 	}
 	return out, nil
 }

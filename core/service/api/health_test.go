@@ -12,6 +12,7 @@ import (
 
 	"fencepost/core/service/api"
 	"fencepost/core/service/query"
+	"fencepost/core/service/query/querytest"
 	"fencepost/core/store"
 )
 
@@ -116,7 +117,7 @@ func TestProbesDoNotLoad(t *testing.T) {
 			t.Errorf("asked %d times", l.n)
 		}
 	}, func(o *api.Options) {
-		o.Reader = query.New(query.Options{Shards: l, Queues: query.Fixed(queues)})
+		o.Reader = query.New(query.Options{Shards: l, Queues: querytest.Fixed(queues)})
 		o.Why = func(err error) string { return fmt.Sprintf("the reason of %d bytes", len(err.Error())) }
 	})
 }

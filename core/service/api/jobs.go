@@ -31,12 +31,8 @@ func (s *server) queueOf(r *http.Request, name string) (string, error) {
 
 // known is a queue with a name; the zero value if there is none.
 func (s *server) known(name string) store.Queue {
-	for _, q := range s.o.Reader.Queues() {
-		if q.Name == name {
-			return q
-		}
-	}
-	return store.Queue{}
+	q, _ := store.QueueNamed(s.o.Reader.Queues(), name)
+	return q
 }
 
 // target is what a request is about: a queue, and in it the job or the schedule that the

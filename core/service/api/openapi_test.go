@@ -18,6 +18,7 @@ import (
 	"fencepost/core/schedule"
 	"fencepost/core/service/api"
 	"fencepost/core/service/query"
+	"fencepost/core/service/query/querytest"
 	"fencepost/core/store"
 )
 
@@ -128,7 +129,7 @@ func FuzzBodies(f *testing.F) {
 		f.Add(false, []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, short bool, body []byte) {
-		h := api.Handler(api.Options{Scheduler: checks{t}, Reader: query.New(query.Options{Queues: query.Fixed(queues)}), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		h := api.Handler(api.Options{Scheduler: checks{t}, Reader: query.New(query.Options{Queues: querytest.Fixed(queues)}), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		method, path := "PUT", "/api/v1/schedules/s"
 		if short {
 			method, path = "POST", "/jobs"

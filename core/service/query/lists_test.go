@@ -13,6 +13,7 @@ import (
 	"fencepost/core/job"
 	"fencepost/core/schedule"
 	"fencepost/core/service/query"
+	"fencepost/core/service/query/querytest"
 	"fencepost/core/store"
 )
 
@@ -200,7 +201,7 @@ func TestRuns(t *testing.T) {
 				t.Errorf("%d days: %v", days, err)
 			}
 		}
-		without := query.New(query.Options{Shards: w.session, Queues: query.Fixed{{Name: "q", Shards: shards}}})
+		without := query.New(query.Options{Shards: w.session, Queues: querytest.Fixed{{Name: "q", Shards: shards}}})
 		if rows, err := without.Runs(t.Context(), "q", j.ID, now, 1); rows != nil || err != nil {
 			t.Errorf("without a history: %v, %v", rows, err)
 		}

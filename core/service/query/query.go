@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -19,7 +18,7 @@ type Options struct {
 	Shards store.Shards
 	// Runs has the history of runs; nil: there is none.
 	Runs store.Runs
-	// Queues are those that can be asked for, with their numbers of shards: a scheduler's, or Fixed.
+	// Queues are those that can be asked for, with their numbers of shards: a scheduler's.
 	Queues Queues
 	// Timeout bounds one request to the store; default 5 s.
 	Timeout time.Duration
@@ -30,40 +29,6 @@ type Queues interface {
 	Queue(ctx context.Context, name string) (store.Queue, error)
 	Queues() []store.Queue
 	Place(ctx context.Context, queue string, id job.ID) (store.ShardID, error)
-}
-
-// Fixed are queues whose numbers of shards were never raised.
-type Fixed []engine.Queue
-
-// Queue implements Queues.
-func (f Fixed) Queue(_ context.Context, name string) (store.Queue, error) {
-	for _, q := range f.Queues() {
-		if q.Name == name {
-			return q, nil
-		}
-	}
-	return store.Queue{}, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this scheduler's", name)}
-}
-
-// Queues implements Queues.
-func (f Fixed) Queues() (out []store.Queue) {
-	for _, q := range f {
-		out = append(out, store.Queue{Name: q.Name, First: q.Shards, Shards: q.Shards})
-	}
-	return out
-}
-
-// Place implements Queues.
-func (f Fixed) Place(ctx context.Context, queue string, id job.ID) (store.ShardID, error) {
-	q, err := f.Queue(ctx, queue)
-	if err == nil {
-		err = id.Check(q.First)
-	}
-	n, _ := id.Shard()
-	if err == nil && n >= q.Shards {
-		err = &job.InvalidError{Field: "id", Reason: fmt.Sprintf("%q names shard %d of %d", id, n, q.Shards)}
-	}
-	return store.ShardID{Queue: queue, Shard: n}, err
 }
 
 // Reader reads. Safe for concurrent use.

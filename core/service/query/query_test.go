@@ -13,6 +13,7 @@ import (
 
 	"fencepost/core/job"
 	"fencepost/core/service/query"
+	"fencepost/core/service/query/querytest"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 )
@@ -41,7 +42,7 @@ func newWorld(t *testing.T, wrap ...func(store.Shards) store.Shards) *world {
 	for _, f := range wrap {
 		s = f(s)
 	}
-	w.reader = query.New(query.Options{Shards: s, Runs: w.session, Queues: query.Fixed{{Name: "q", Shards: shards}}})
+	w.reader = query.New(query.Options{Shards: s, Runs: w.session, Queues: querytest.Fixed{{Name: "q", Shards: shards}}})
 	return w
 }
 

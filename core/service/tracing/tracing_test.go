@@ -28,6 +28,7 @@ import (
 	"fencepost/core/service/api"
 	"fencepost/core/service/handlers"
 	"fencepost/core/service/query"
+	"fencepost/core/service/query/querytest"
 	"fencepost/core/service/tracing"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
@@ -118,7 +119,7 @@ func start(t *testing.T, tr *tracing.Tracer) (h http.Handler, stop func()) {
 		time.Sleep(time.Millisecond)
 	}
 	h = tr.Requests(api.Handler(api.Options{Scheduler: tr.Scheduler(s), Logger: quiet(),
-		Reader: query.New(query.Options{Shards: session, Runs: session, Queues: query.Fixed(queues)})}))
+		Reader: query.New(query.Options{Shards: session, Runs: session, Queues: querytest.Fixed(queues)})}))
 	return h, sync.OnceFunc(func() {
 		cancel()
 		if err := <-end; err != nil {

@@ -43,16 +43,20 @@ func (s *Shards) EnsureQueue(ctx context.Context, queue string, shards int) (sto
 		return store.Queue{}, failed(op, fmt.Errorf("%d shards of queue %q: a queue needs a name and at least one shard", shards, queue))
 	}
 	q, err := s.queue(ctx, op, queue)
-	if err == nil && q.Shards == 0 {
-		q, err = s.create(ctx, op, store.Queue{Name: queue, First: shards, Shards: shards})
-	}
 	if err != nil {
 		return store.Queue{}, err
 	}
-	return q, s.ensureHeaders(ctx, queue, 0, q.Shards)
+	if q.Shards > 0 {
+		return q, s.ensureHeaders(ctx, queue, 0, q.Shards)
+	}
+	q, err = s.create(ctx, op, store.Queue{Name: queue, First: shards, Shards: shards})
+	if err != nil {
+		return store.Queue{}, err
+	}
+	return q, nil
 }
 
-// create inserts the row of a queue unless there is one. Its headers are there before.
+// create inserts the row of a queue, after its headers. There may be one by then, of another creation.
 func (s *Shards) create(ctx context.Context, op string, q store.Queue) (store.Queue, error) {
 	if err := s.ensureHeaders(ctx, q.Name, 0, q.Shards); err != nil {
 		return q, err
@@ -61,7 +65,10 @@ func (s *Shards) create(ctx context.Context, op string, q store.Queue) (store.Qu
 	if err != nil || applied {
 		return q, err
 	}
-	return oneQueue(op, rows)
+	if q, err = oneQueue(op, rows); err != nil {
+		return q, err
+	}
+	return q, s.ensureHeaders(ctx, q.Name, 0, q.Shards)
 }
 
 // RaiseQueue implements store.Shards. Programs that do not know of raised queues would find no key's job

@@ -58,8 +58,8 @@ func TestShardConformanceFindsBrokenStatements(t *testing.T) {
 	}
 }
 
-// TestHeadersComeFirst: a number of shards is not written before their headers are there, by whoever was
-// interrupted between the two.
+// TestHeadersComeFirst: a number of shards is not written before their headers are there: nobody sees shards
+// without headers if the writer is interrupted between the two.
 func TestHeadersComeFirst(t *testing.T) {
 	t.Parallel()
 	f := newFakeShards()

@@ -23,6 +23,7 @@ import (
 	"fencepost/core/scheduler"
 	"fencepost/core/service/api"
 	"fencepost/core/service/query"
+	"fencepost/core/service/query/querytest"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
@@ -45,7 +46,7 @@ func apiWorld(t *testing.T) (*apiClient, *query.Reader) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader := query.New(query.Options{Shards: session, Runs: session, Queues: query.Fixed(queues)})
+	reader := query.New(query.Options{Shards: session, Runs: session, Queues: querytest.Fixed(queues)})
 	web := httptest.NewServer(api.Handler(api.Options{Scheduler: s, Reader: reader, Token: "secret", Logger: quiet}))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

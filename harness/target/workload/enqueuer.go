@@ -61,7 +61,7 @@ type enqueuer struct {
 
 	// sizes are how many shards the queues have, as their scheduler says; nil: as the configuration.
 	sizes func() []store.Queue
-	spread
+	reask
 
 	names        names
 	done         atomic.Pointer[job.Job] // one that was acknowledged

@@ -7,9 +7,9 @@ import (
 	"fencepost/core/store"
 )
 
-// spread is what an enqueuer does when it sees that queues have more shards: it asks again for the jobs that it
+// reask is what an enqueuer does when it sees that queues have more shards: it asks again for the jobs that it
 // had with keys before, by the ids that their keys have then.
-type spread struct {
+type reask struct {
 	mu   sync.Mutex
 	last []job.Job // with keys, that were acknowledged last
 
@@ -21,7 +21,7 @@ type spread struct {
 const keptKeys = 100
 
 // keep remembers a job that was acknowledged.
-func (s *spread) keep(j job.Job) {
+func (s *reask) keep(j job.Job) {
 	if j.Key == "" {
 		return
 	}
@@ -35,10 +35,8 @@ func (s *spread) keep(j job.Job) {
 // size is how many shards a queue has.
 func (e *enqueuer) size(queue string) store.Queue {
 	if e.sizes != nil {
-		for _, q := range e.sizes() {
-			if q.Name == queue && q.First > 0 {
-				return q
-			}
+		if q, _ := store.QueueNamed(e.sizes(), queue); q.First > 0 {
+			return q
 		}
 	}
 	return store.Queue{Name: queue, First: e.cfg.Jobs.Shards, Shards: e.cfg.Jobs.Shards}
