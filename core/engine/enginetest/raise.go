@@ -31,10 +31,12 @@ func (w *World) raise(ctx context.Context) {
 	}
 }
 
-// born waits until there is a job's shard, from which on it can be asked for.
+// born waits until there is a job's shard, from which on it can be asked for. All clients of a job ask for it
+// then, well within the time for which it is remembered.
 func (w *World) born(ctx context.Context, j *simJob, r *rand.Rand) {
-	for n, _ := j.job.ID.Shard(); n >= w.cfg.shards && !w.met("raised") && ctx.Err() == nil; {
-		sleep(ctx, w.cfg.raiseAt()+time.Duration(r.Int64N(int64(w.cfg.ttl))))
+	wait := w.cfg.raiseAt()
+	for n, _ := j.job.ID.Shard(); n >= w.cfg.shards && !w.met("raised") && ctx.Err() == nil; wait = 0 {
+		sleep(ctx, wait+time.Duration(r.Int64N(int64(w.cfg.ttl))))
 	}
 }
 
