@@ -69,6 +69,20 @@ func (y *lockedRun) refuse(at, took int64, shard string) {
 	}}}, history.Event{Error: "busy"})
 }
 
+// command is a command on a job of w2's that ends so.
+func (y *lockedRun) command(at, took int64, ends history.Type, told string) {
+	end := history.Event{Error: "no"}
+	if told != "" {
+		end.Details = &history.Details{Told: told}
+	}
+	if ends == history.OK {
+		end = history.Event{Result: "applied"}
+	}
+	y.op(at, at+took, "w2.1/owner", ends, history.Event{Op: history.OpCommand, Key: "j1001", Details: &history.Details{Command: &history.Command{
+		Queue: "q", Shard: lockOf("held"), Do: history.DoCancel,
+	}}}, end)
+}
+
 // idle says that a pause-worker is in force then.
 func (y *lockedRun) idle(at int64) bool {
 	for _, f := range y.h.Faults() {
@@ -100,6 +114,24 @@ func TestOverloadThresholds(t *testing.T) {
 				}
 			}
 		})
+	}
+	commands := func(more func(y *lockedRun)) overloadStory { // two hundred, of 15 ms
+		return but(func(o *overloadStory) {
+			o.change = func(y *lockedRun) {
+				for n := range int64(100) {
+					y.command(13_000+50*n, 15, history.OK, "")
+					y.command(13_000+50*n+25, 15, history.Fail, "completed")
+				}
+				more(y)
+			}
+		})
+	}
+	after := func(n int64, took int64, ends history.Type) func(y *lockedRun) {
+		return func(y *lockedRun) {
+			for i := range n {
+				y.command(18_500+50*i, took, ends, "")
+			}
+		}
 	}
 	for name, c := range map[string]struct {
 		o      overloadStory
@@ -143,6 +175,17 @@ func TestOverloadThresholds(t *testing.T) {
 				y.whole(23_000, "w2.1/late", "late", 5000, 1)
 			}
 		}), most(history.OverloadNormal, 2000), StatusFail, "2020.0 ms"},
+		"commands":                 {commands(func(*lockedRun) {}), most(history.OverloadCommands, 15), StatusPass, "15.0 ms, of 200 commands on jobs, of which 0 failed"},
+		"few slow commands":        {commands(after(10, 300, history.OK)), most(history.OverloadCommands, 15), StatusPass, ""},
+		"slow commands":            {commands(after(11, 300, history.OK)), most(history.OverloadCommands, 299), StatusFail, "300.0 ms"},
+		"few commands fail":        {commands(after(10, 1, history.Fail)), most(history.OverloadCommands, 15), StatusPass, "10 failed"},
+		"commands fail":            {commands(after(11, 1, history.Fail)), most(history.OverloadCommands, 1000), StatusFail, "longer than anybody waited"},
+		"commands of no known end": {commands(after(11, 1, history.Unknown)), most(history.OverloadCommands, 1000), StatusFail, "11 failed"},
+		"no commands":              {sound, most(history.OverloadCommands, 15), StatusInvalid, "0 commands on jobs"},
+		"slow commands under a pause of their own": {commands(func(y *lockedRun) {
+			y.fault("f4", "pause-worker", 18_400, 19_000, "w2")
+			after(11, 300, history.OK)(y)
+		}), most(history.OverloadCommands, 15), StatusPass, "of 200"},
 		"watched too shortly": {sound, most(history.OverloadNormal, 12_000), StatusInvalid, "only 11000.0 ms passed"},
 	} {
 		t.Run(name, func(t *testing.T) {

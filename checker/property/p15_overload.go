@@ -58,6 +58,12 @@ type Overload struct {
 	// then and due at once.
 	AcceptedLatenessP99MS float64 `json:"accepted_lateness_p99_ms"`
 	Started               int     `json:"started"`
+	// CommandsP95MS is the p95 of the answers to Commands on jobs: those that the owners of the jobs' shards
+	// were given then. CommandsFailed of them were not answered and count as longer than any; nil if the p95 is
+	// one of them.
+	CommandsP95MS  *float64 `json:"commands_p95_ms,omitempty"`
+	Commands       int      `json:"commands"`
+	CommandsFailed int      `json:"commands_failed"`
 	// NormalAfterMS is how long after it jobs were still refused, or started more than a second
 	// after they were asked for; watched for WatchedMS.
 	NormalAfterMS float64 `json:"normal_after_ms"`
@@ -126,6 +132,7 @@ func (a *Judgement) measureOverload(f history.FaultWindow) *Overload {
 	}
 	a.askedUnder(out, f, others, end)
 	a.startedUnder(out, f, others, end)
+	a.commandedUnder(out, f, others)
 	out.WatchedMS = float64(end-f.To) / 1e6
 	if out.Why = out.why(f); out.Why == "" && lengthOf(judged) < leastJudged {
 		out.Why = fmt.Sprintf("other faults leave %s of the overload", phrase.MS(lengthOf(judged)))
@@ -303,6 +310,35 @@ func (a *Judgement) startedUnder(out *Overload, f history.FaultWindow, others []
 	}
 }
 
+// commandedUnder times the commands on jobs that were given under an overload to the owners of the jobs' shards,
+// which stayed their owners. What is told about the job is an answer, also if nothing was done.
+func (a *Judgement) commandedUnder(out *Overload, f history.FaultWindow, others []disturbance) {
+	var took []float64
+	for o := range past.Each(a.Ops) {
+		c := o.Invoke.Command()
+		if o.Invoke.Op != history.OpCommand || c == nil || c.Shard == o.Invoke.Key || o.Invoke.TS < f.From+rampUp || o.Invoke.TS >= f.To {
+			continue
+		}
+		owner := a.ownerAt(c.Shard, o.Invoke.TS)
+		if o.End == nil || owner == nil || !owner.OwnedBy(o.Invoke.Proc) || // a process that died is no answer at all
+			a.ownerAt(c.Shard, o.End.TS) != owner || a.disturbed(others, c.Shard, o.Invoke.TS, o.End.TS) {
+			continue
+		}
+		out.Commands++
+		if o.Outcome != history.OK && (o.Outcome != history.Fail || o.End.Told() == "") {
+			out.CommandsFailed++
+			took = append(took, math.Inf(1))
+			continue
+		}
+		took = append(took, float64(o.End.TS-o.Invoke.TS)/1e6)
+	}
+	if slices.Sort(took); len(took) > 0 {
+		if p95 := took[(len(took)*95+99)/100-1]; !math.IsInf(p95, 1) {
+			out.CommandsP95MS = &p95
+		}
+	}
+}
+
 // taken is the first request by which a job that is due at once was acknowledged, and its first start.
 func taken(j *past.Job) (call *past.Op, start *history.Event) {
 	if j.Spec == nil || j.Spec.DueMS != 0 {
@@ -327,7 +363,7 @@ func taken(j *past.Job) (call *past.Op, start *history.Event) {
 // readOverload is a threshold's number of the overload.
 func (a *Judgement) readOverload(t history.Threshold) reading {
 	o := a.underOverload()
-	need := shares["p99"].need
+	need, fewer := shares["p99"].need, shares["p95"].need
 	switch {
 	case o == nil:
 		return reading{why: "there was no overload"}
@@ -353,6 +389,16 @@ func (a *Judgement) readOverload(t history.Threshold) reading {
 			return reading{why: fmt.Sprintf("%s of jobs that were taken then, the p99 needs %d", phrase.Plural(o.Started, "start"), need)}
 		}
 		return reading{ms: o.AcceptedLatenessP99MS, events: events, of: fmt.Sprintf("of %s; %s", phrase.Plural(o.Started, "start"), of)}
+	}
+	if t.Overload == history.OverloadCommands {
+		if o.Commands < fewer {
+			return reading{why: fmt.Sprintf("%s on jobs for the owners of their shards, the p95 needs %d", phrase.Plural(o.Commands, "command"), fewer)}
+		}
+		ms := math.Inf(1)
+		if o.CommandsP95MS != nil {
+			ms = *o.CommandsP95MS
+		}
+		return reading{ms: ms, events: events, of: fmt.Sprintf("of %s on jobs, of which %d failed; %s", phrase.Plural(o.Commands, "command"), o.CommandsFailed, of)}
 	}
 	if o.WatchedMS < float64(t.MaxMS) {
 		return reading{why: fmt.Sprintf("only %s passed after the overload until the next load, or the end", phrase.MS(int64(o.WatchedMS*1e6)))}

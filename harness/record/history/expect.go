@@ -122,8 +122,9 @@ type Threshold struct {
 	Lateness string `json:"lateness,omitempty" of:"p50 p99 max"`
 	// under overload: the part of the capacity that is done; the p99 of the answers that refuse a
 	// job, by the process that owns its shard; the p99 of how long after its request a job starts
-	// that was taken; how long after it jobs are still refused, or start after more than a second
-	Overload string `json:"overload,omitempty" of:"goodput refused accepted normal"`
+	// that was taken; how long after it jobs are still refused, or start after more than a second;
+	// the p95 of the answers to commands on jobs, by the process that owns the shard
+	Overload string `json:"overload,omitempty" of:"goodput refused accepted normal commands"`
 	// of goodput: the least
 	Least float64 `json:"least,omitempty" below:"1e9"`
 	// the most that is allowed
@@ -144,6 +145,7 @@ const (
 	OverloadRefused  = "refused"
 	OverloadAccepted = "accepted"
 	OverloadNormal   = "normal"
+	OverloadCommands = "commands"
 )
 
 // timed are the operations whose latency can be bounded, as thresholds call them.
@@ -162,7 +164,7 @@ var (
 var (
 	quantiles  = []string{"p50", "p95", "p99", "max"}
 	ofLateness = []string{"p50", "p99", "max"}
-	ofOverload = []string{OverloadGoodput, OverloadRefused, OverloadAccepted, OverloadNormal}
+	ofOverload = []string{OverloadGoodput, OverloadRefused, OverloadAccepted, OverloadNormal, OverloadCommands}
 )
 
 var overloadNames = map[string]string{
@@ -170,6 +172,7 @@ var overloadNames = map[string]string{
 	OverloadRefused:  "p99 of refusals under overload",
 	OverloadAccepted: "p99 from request to start under overload",
 	OverloadNormal:   "back to normal after overload",
+	OverloadCommands: "p95 of commands under overload",
 }
 
 // Op is the operation or span whose latency is bounded.

@@ -82,6 +82,12 @@ var jobVariants = []System{
 		Red:   &Red{Scenario: "jobs-overload", Contention: "medium", Properties: []string{"P15"}, Mechanism: "threshold-exceeded"},
 	},
 	{
+		Name: "jobs-one-queue-for-commands", Chapter: inJobs,
+		About: "a command waits for all enqueues of its process that came before it",
+		Seen:  "one queue, or one pool of threads, for what users send and for what operators do about it: under overload nobody can cancel anything",
+		Red:   &Red{Scenario: "jobs-overload", Contention: "medium", Properties: []string{"P15"}, Mechanism: "threshold-exceeded"},
+	},
+	{
 		Name: "jobs-two-takers", Chapter: inJobs,
 		About: "a process takes the shards that should be its own before their owner has handed them over",
 		Note:  "once it has been there for a ttl",

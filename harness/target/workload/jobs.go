@@ -65,6 +65,12 @@ type submitter struct {
 	change func(job.Job) job.Job
 }
 
+// Enqueue enqueues a job, as Engine.Submit does.
+type Enqueue func(context.Context, job.Job) (engine.Receipt, error)
+
+// Submit implements submits.
+func (f Enqueue) Submit(ctx context.Context, j job.Job) (engine.Receipt, error) { return f(ctx, j) }
+
 // Submit implements submits.
 func (s submitter) Submit(ctx context.Context, j job.Job) (engine.Receipt, error) {
 	return s.submits.Submit(ctx, s.change(j))
@@ -79,6 +85,9 @@ func (w *jobs) feedFrom(ctx context.Context, issuer func(job.Job) (string, error
 	to := submits(w.scheduler)
 	if w.api != nil {
 		to = w.api.client
+	}
+	if w.hooks.Enqueue != nil {
+		to = w.hooks.Enqueue(to.Submit)
 	}
 	if w.hooks.Submit != nil {
 		to = submitter{to, w.hooks.Submit}

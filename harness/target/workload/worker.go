@@ -55,6 +55,8 @@ type Hooks struct {
 	Tasks func(Config, sink.Sink) sink.Sink
 	// Submit changes what the scheduler is given of a job that a client enqueues.
 	Submit func(job.Job) job.Job
+	// Enqueue decorates how it is given that.
+	Enqueue func(Enqueue) Enqueue
 	// Shop decorates what the runs of orders hand their effects to, where they are not
 	// recorded yet.
 	Shop func(Config, orders.Tables) orders.Sink

@@ -57,3 +57,34 @@ func TestCancelTold(t *testing.T) {
 		t.Error("nobody was asked")
 	}
 }
+
+// TestOneQueueForCommands: a command waits for the enqueues that came before it, and for no others.
+func TestOneQueueForCommands(t *testing.T) {
+	t.Parallel()
+	h := oneQueueForCommands()
+	r := refusing{asked: make(chan job.ID, 1)}
+	c := h.Commander(workload.Config{}, r)
+	taken, let, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	enqueue := h.Enqueue(func(context.Context, job.Job) (engine.Receipt, error) {
+		close(taken)
+		<-let
+		return engine.Receipt{}, nil
+	})
+	go func() { _, _ = enqueue(t.Context(), job.Job{}) }()
+	<-taken
+	go func() { done <- c.Cancel(t.Context(), "q", "0-a") }()
+	select {
+	case <-r.asked:
+		close(let)
+		t.Fatal("a command overtook an enqueue that came before it")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(let)
+	if id := <-r.asked; id != "0-a" {
+		t.Errorf("asked for %s", id)
+	}
+	<-done
+	if err := c.Redrive(t.Context(), "q", "0-a"); err == nil {
+		t.Error("told as done")
+	}
+}
