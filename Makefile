@@ -49,6 +49,7 @@ help: ## Show the targets
 	@echo '  make bench contention=high [THREADS=1,32] [TTL=6s] [PROCESSES=16x4] [BUDGET=20m] [CLUSTER=auto|local|docker|up]'
 	@echo '  make bench subject=jobs [SHARDS=4,1,16] [SCHEDULERS=1,2,4] [STEADY=5m] [RATE=1000] [BUDGET=20m]'
 	@echo '  make bench subject=recorder contention=low,high [THREADS=1,32]    make bench subject=checker [OPS=10000,300000]'
+	@echo '  make bench subject=effects'
 	@echo
 	@echo "  ARGS='--flag=…' goes to the tool as it is: bin/fencepost help"
 
@@ -83,7 +84,7 @@ chaos: $(run_deps) ## Run a scenario: make chaos SCENARIO=partition
 SUBJECT := $(or $(subject),$(SUBJECT))
 CONTENTION := $(or $(contention),$(CONTENTION))
 .PHONY: bench
-bench: $(if $(filter checker,$(SUBJECT)),build,$(run_deps)) ## Measure locks or jobs against the bare driver, or the harness: make bench contention=high, make bench subject=jobs|recorder|checker
+bench: $(if $(filter checker effects,$(SUBJECT)),build,$(run_deps)) ## Measure locks or jobs against the bare driver, or the harness: make bench contention=high, make bench subject=jobs|recorder|effects|checker
 	@$(BIN)/fencepost bench $(call flags,subject system contention seed rounds budget threads ttl processes shards schedulers steady rate ops) $(cluster_flags) $(external_flags) $(ARGS)
 
 .PHONY: bench-checker

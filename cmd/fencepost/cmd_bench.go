@@ -77,6 +77,8 @@ with a scheduler each that share the shards (--schedulers). --steady adds a load
 steadily their jobs are done; with --rounds=0 nothing else runs.
 recorder: what a run's recorder and its proxies cost locks: the same lock cycles as they are,
 recorded, through proxies, and both.
+effects: the fenced sink on PostgreSQL beside plain transactions that write as much. It starts a
+server of its own and needs no cluster.
 checker: how long fencepost check takes for histories of several sizes (--ops), and how much
 memory. It needs no cluster.
 

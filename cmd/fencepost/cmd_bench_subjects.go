@@ -12,6 +12,7 @@ import (
 
 	"fencepost/bench"
 	"fencepost/bench/checkers"
+	"fencepost/bench/effects"
 	"fencepost/bench/jobs"
 	"fencepost/bench/locks"
 	"fencepost/bench/recorder"
@@ -24,6 +25,7 @@ const (
 	subjectJobs     = "jobs"
 	subjectRecorder = "recorder"
 	subjectChecker  = "checker"
+	subjectEffects  = "effects"
 )
 
 // benchSubject is something to measure.
@@ -33,8 +35,8 @@ type benchSubject struct {
 	flags []string
 	// suites checks everything before anything starts.
 	suites func(benchFlags) ([]benchSuite, error)
-	// alone: it needs no cluster, and its arms no time.
-	alone bool
+	// alone: it needs no cluster. Untimed: what its arms do takes as long as it takes.
+	alone, untimed bool
 }
 
 func benchSubjects() []benchSubject {
@@ -42,7 +44,8 @@ func benchSubjects() []benchSubject {
 		{name: subjectLocks, flags: []string{"system", "contention", "threads", "ttl", "processes"}, suites: benchFlags.lockSuites},
 		{name: subjectJobs, flags: []string{"shards", "schedulers", "in-flight", "steady", "rate"}, suites: benchFlags.jobSuites},
 		{name: subjectRecorder, flags: []string{"contention", "threads"}, suites: benchFlags.recorderSuites},
-		{name: subjectChecker, flags: []string{"ops"}, suites: benchFlags.checkerSuites, alone: true},
+		{name: subjectEffects, suites: benchFlags.effectSuites, alone: true},
+		{name: subjectChecker, flags: []string{"ops"}, suites: benchFlags.checkerSuites, alone: true, untimed: true},
 	}
 }
 
@@ -74,8 +77,8 @@ func (f *benchFlags) belong(fl *pflag.FlagSet) error {
 		for _, name := range s.flags {
 			owners[name] = append(owners[name], s.name)
 		}
-		for _, name := range []string{"cluster", "image", "arm"} {
-			if !s.alone {
+		for name, has := range map[string]bool{"cluster": !s.alone, "image": !s.alone, "arm": !s.untimed} {
+			if has {
 				owners[name] = append(owners[name], s.name)
 			}
 		}
@@ -196,6 +199,17 @@ func (f benchFlags) recorderSuites() ([]benchSuite, error) {
 		out = append(out, benchSuite{Suite: s, command: f.command("subject", subjectRecorder+" --contention="+string(c))})
 	}
 	return out, nil
+}
+
+func (f benchFlags) effectSuites() ([]benchSuite, error) {
+	if f.counted && f.rounds == 0 {
+		return nil, errors.New("no rounds: there is nothing else to measure of effects")
+	}
+	s, err := effects.New(effects.Config{Config: f.config()})
+	if err != nil {
+		return nil, err
+	}
+	return []benchSuite{{Suite: s, command: f.command("subject", subjectEffects)}}, nil
 }
 
 func (f benchFlags) checkerSuites() ([]benchSuite, error) {
