@@ -206,6 +206,45 @@ func ignoreNone(err error) error {
 	return err
 }
 
+// acceptAll writes an acceptance in one statement. If the call is none, it writes less, and that is rolled
+// back. It locks the header, or makes it, and then the unique index says whether the key is new. The floor of
+// a header that it makes is read in a later statement: a Retire that removed the resource has committed its floor
+// by then.
+const (
+	acceptAll = `WITH h AS (INSERT INTO fencepost_sink AS s (resource, issuer, highest, last_seq, value, payload) VALUES ($1, $2, $3, 1, $4, $5)
+		ON CONFLICT (resource) DO UPDATE SET highest = excluded.highest, last_seq = s.last_seq + 1, value = excluded.value, payload = excluded.payload
+		WHERE s.issuer = excluded.issuer AND s.highest <= excluded.highest RETURNING last_seq),
+		k AS (INSERT INTO fencepost_sink_keys (resource, key, token, seq, fingerprint, attempt, at) SELECT $1, $7, $3, last_seq, $8, $9, now() FROM h
+		ON CONFLICT DO NOTHING RETURNING seq)
+		INSERT INTO fencepost_sink_ledger (resource, seq, kind, issuer, token, key, value, at) SELECT $1, seq, $6, $2, $3, $7, $4, now() FROM k RETURNING seq`
+	readFloor = `SELECT highest FROM fencepost_sink WHERE resource = $1`
+)
+
+// errInSteps: the call was not accepted at once. What it wrote is to be rolled back.
+var errInSteps = errors.New("sink: to be decided in steps")
+
+// atOnce accepts an effect if its header has the same issuer and no higher token, and its key is new: as
+// [sink.Decide] does. For anything else it returns errInSteps.
+func (c *call) atOnce(ctx context.Context, tx pgx.Tx, limit time.Duration) (d sink.Decision, err error) {
+	e, seq, floor := c.Effect, int64(0), int64(0)
+	b := &pgx.Batch{}
+	b.Queue(setLimits, strconv.FormatInt(max(limit.Milliseconds(), 1), 10))
+	b.Queue(acceptAll, c.Resource, c.Issuer, c.Token, e.Value, append([]byte{}, e.Payload...), sink.KindAccept, e.Key, e.Fingerprint(), c.attempt).
+		QueryRow(func(row pgx.Row) error { return ignoreNone(row.Scan(&seq)) })
+	b.Queue(readFloor, sink.FloorOf(c.Issuer)).QueryRow(func(row pgx.Row) error { return ignoreNone(row.Scan(&floor)) })
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return d, err
+	}
+	h := sink.Header{Issuer: c.Issuer, Highest: c.Token, Seq: seq - 1}
+	if seq == 1 {
+		h = sink.Fresh(floor)
+	}
+	if d = sink.Decide(h, nil, c.Call); seq == 0 || d.Kind != sink.KindAccept {
+		return d, errInSteps
+	}
+	return d, nil
+}
+
 // write carries a decision out.
 func (c *call) write(ctx context.Context, tx pgx.Tx, d sink.Decision) error {
 	b := &pgx.Batch{}

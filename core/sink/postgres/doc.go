@@ -14,8 +14,14 @@
 //
 // A resource has a header row (whose tokens, highest token seen, number of ledger
 // entries, value), a row for each accepted key, and the ledger. A decision locks the
-// header row (SELECT … FOR UPDATE), so decisions on one resource are made one after
+// header row, so decisions on one resource are made one after
 // the other, each on what is committed; those on others run beside it.
+//
+// Most effects are accepted. So Accept and ApplyTx begin with one statement that writes an acceptance: if the
+// header has no higher token and no other issuer, and the key is new. It locks the header and sees its
+// last committed state; the unique index sees all committed keys. Otherwise it is rolled back, the
+// header is locked again (SELECT … FOR UPDATE), and what is read then decides. Both ways have one rule, sink.Decide.
+// So a call that is refused, or whose key is there, takes two transactions.
 //
 // # Outcomes
 //

@@ -124,18 +124,15 @@ func (s *Sink) decide(ctx context.Context, of sink.Call, apply func(context.Cont
 		return sink.Answer{}, err
 	}
 	var d sink.Decision
+	first := c.Effect != nil
 	err = s.try(ctx, c, func(ctx context.Context, tx pgx.Tx) (change bool, err error) {
-		h, k, err := c.look(ctx, tx, s.timeout)
-		if err != nil {
-			return false, err
+		if first {
+			first = false
+			d, err = c.atOnce(ctx, tx, s.timeout)
+		} else {
+			d, err = c.inSteps(ctx, tx, s.timeout)
 		}
-		if d = sink.Decide(h, k, c.Call); d.Kind == "" {
-			if h.Seq == 0 { // a refusal makes no resource
-				_, err = tx.Exec(ctx, dropResource, []string{c.Resource})
-			}
-			return false, err
-		}
-		if err := c.write(ctx, tx, d); err != nil {
+		if err != nil || d.Kind == "" {
 			return false, err
 		}
 		if d.Kind == sink.KindAccept && apply != nil {
@@ -153,6 +150,21 @@ func (s *Sink) decide(ctx context.Context, of sink.Call, apply func(context.Cont
 		return sink.Answer{}, err
 	}
 	return c.answer(d)
+}
+
+// inSteps looks at what there is, decides, and writes what follows.
+func (c *call) inSteps(ctx context.Context, tx pgx.Tx, limit time.Duration) (d sink.Decision, err error) {
+	h, k, err := c.look(ctx, tx, limit)
+	if err != nil {
+		return d, err
+	}
+	if d = sink.Decide(h, k, c.Call); d.Kind != "" {
+		return d, c.write(ctx, tx, d)
+	}
+	if h.Seq == 0 { // a refusal makes no resource
+		_, err = tx.Exec(ctx, dropResource, []string{c.Resource})
+	}
+	return d, err
 }
 
 // finalError is an error after which there is no further try.
@@ -205,6 +217,8 @@ func (s *Sink) try(ctx context.Context, c *call, do work) error {
 		switch {
 		case err == nil:
 			return nil
+		case err == errInSteps:
+			continue
 		case errors.As(err, &final):
 			return final.error
 		case outcome == store.Unknown:
@@ -249,7 +263,7 @@ func (s *Sink) once(ctx context.Context, do work) (out store.Outcome, err error)
 // leave ends what a transaction left open. A connection that showed an error which
 // may pass is closed: it may lead to a server that is a standby by now.
 func leave(ctx context.Context, conn *pgx.Conn, err error) {
-	sound := err == nil || errors.As(err, new(finalError))
+	sound := err == nil || err == errInSteps || errors.As(err, new(finalError))
 	if sound && conn.PgConn().TxStatus() != 'I' {
 		_, err := conn.Exec(ctx, "rollback")
 		sound = err == nil
