@@ -27,6 +27,8 @@ type cell struct {
 	ttl      time.Duration
 	n        int // of shards
 	expected []string
+	// through is what schedulers see of the store; nil: the store.
+	through func(store.Shards) store.Shards
 
 	lives map[string]int          // of a name
 	beats map[string]*sim.Session // of its last life
@@ -54,7 +56,11 @@ func (c *cell) begin(t *testing.T, name string) (s *scheduler.Scheduler, stop fu
 	}
 	session := c.store.Connect(life, 1)
 	session.SetFaults(sim.Faults{Latency: time.Millisecond})
-	s, err = scheduler.New(scheduler.Options{Shards: session, Members: group,
+	shards := store.Shards(session)
+	if c.through != nil {
+		shards = c.through(shards)
+	}
+	s, err = scheduler.New(scheduler.Options{Shards: shards, Members: group,
 		Handlers: scheduler.Handlers{"k": func(_ context.Context, k *worker.Task) error {
 			time.Sleep(runTime)
 			c.mu.Lock()

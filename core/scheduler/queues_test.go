@@ -1,8 +1,10 @@
 package scheduler_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,4 +157,85 @@ func TestMoreShards(t *testing.T) {
 			t.Errorf("%d of %d jobs ran", ran, jobs)
 		}
 	})
+}
+
+// looks are shards whose queues somebody looks at, and raises.
+type looks struct {
+	store.Shards
+	queues func()
+	raise  func(raise func() (store.Queue, error)) (store.Queue, error)
+}
+
+func (l looks) Queues(ctx context.Context) ([]store.Queue, error) {
+	l.queues()
+	return l.Shards.Queues(ctx)
+}
+
+func (l looks) RaiseQueue(ctx context.Context, queue string, shards int) (store.Queue, error) {
+	return l.raise(func() (store.Queue, error) { return l.Shards.RaiseQueue(ctx, queue, shards) })
+}
+
+// TestPausedWhileRaised: shards that a queue gets while it is being paused are paused too.
+func TestPausedWhileRaised(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(2)
+		operator := c.store.Connect("operator", 1)
+		var n atomic.Int64
+		n.Store(-1000)
+		c.through = func(s store.Shards) store.Shards {
+			return looks{Shards: s, queues: func() {
+				if n.Add(1) != 2 { // the first look is before any shard is paused
+					return
+				}
+				if h, _ := c.store.ShardRows(store.ShardID{Queue: "q", Shard: 1}); !h.Pause.On {
+					t.Error("the second look is not after the pause")
+				}
+				if _, err := operator.RaiseQueue(t.Context(), "q", 5); err != nil {
+					t.Error(err)
+				}
+			}}
+		}
+		a, stop := c.begin(t, "a")
+		defer stop()
+		time.Sleep(c.ttl)
+		n.Store(0)
+		if duplicate, err := a.SetPaused(t.Context(), "q", true); duplicate || err != nil {
+			t.Errorf("%v, %v", duplicate, err)
+		}
+		for shard := range 5 {
+			if h, _ := c.store.ShardRows(store.ShardID{Queue: "q", Shard: shard}); !h.Pause.On {
+				t.Errorf("shard %d is not paused", shard)
+			}
+		}
+	})
+}
+
+// TestRaiseOfUnknownOutcome: whether a queue has more shards is not known if the answer is lost, and shows
+// when one asks again.
+func TestRaiseOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	lost, done := errors.New("the answer is lost"), true
+	s := sim.New()
+	shards := looks{Shards: s.Connect("a", 1), queues: func() {}, raise: func(raise func() (store.Queue, error)) (store.Queue, error) {
+		if done {
+			if _, err := raise(); err != nil {
+				t.Error(err)
+			}
+		}
+		return store.Queue{}, &store.Error{Op: "raise", Outcome: store.Unknown, Cause: lost}
+	}}
+	a, err := scheduler.New(scheduler.Options{Shards: shards, Engine: engine.Options{Name: "a", Queues: []engine.Queue{{Name: "q", Shards: 4}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, done = range []bool{false, true} {
+		var unknown *scheduler.QueueError
+		if _, _, err := a.PutQueue(t.Context(), "q", 12); !errors.As(err, &unknown) || store.OutcomeOf(err) != store.Unknown || !errors.Is(err, lost) {
+			t.Errorf("done %v: %v", done, err)
+		}
+	}
+	if q, duplicate, err := a.PutQueue(t.Context(), "q", 12); q.Shards != 12 || !duplicate || err != nil {
+		t.Errorf("%+v, %v, %v", q, duplicate, err)
+	}
 }
