@@ -25,7 +25,7 @@ func keyed(j *past.Job) *past.Op {
 // checkKeys: an id stands for one key of one queue, and a key for one id. Else one of two jobs
 // would be taken for the other, or one for two.
 func (a *Judgement) checkKeys(p *Property) {
-	jobs, calls := map[keyOf]*past.Job{}, map[string]*past.Op{}
+	calls := map[string]*past.Op{}
 	for _, j := range a.Jobs.List {
 		first := keyed(j)
 		if first == nil {
@@ -42,10 +42,24 @@ func (a *Judgement) checkKeys(p *Property) {
 				break
 			}
 		}
-		k := keyIn(first)
-		if twin := jobs[k]; twin != nil {
-			p.add(j.ID, past.Events(twin.Calls[0], first), "jobs %s and %s were enqueued with one key, %q in %s: one job has two ids",
-				twin.ID, j.ID, k.key, k.queue)
+	}
+	a.twoIDs(func(k keyOf, twin, j *past.Job) {
+		p.add(j.ID, past.Events(twin.Calls[0], keyed(j)), "jobs %s and %s were enqueued with one key, %q in %s: one job has two ids",
+			twin.ID, j.ID, k.key, k.queue)
+	})
+}
+
+// twoIDs calls f for each two jobs of one queue that were enqueued with one key, one after the other.
+func (a *Judgement) twoIDs(f func(k keyOf, before, j *past.Job)) {
+	jobs := map[keyOf]*past.Job{}
+	for _, j := range a.Jobs.List {
+		o := keyed(j)
+		if o == nil {
+			continue
+		}
+		k := keyIn(o)
+		if before := jobs[k]; before != nil {
+			f(k, before, j)
 		}
 		jobs[k] = j
 	}
@@ -81,21 +95,12 @@ func (x *Inquiry) idsWithoutQueue() {
 
 // keysWithTwoIDs: two jobs of one queue that were enqueued with one key.
 func (x *Inquiry) keysWithTwoIDs() {
-	jobs := map[keyOf]*past.Job{}
-	for _, j := range x.Jobs.List {
-		o := keyed(j)
-		if o == nil {
-			continue
-		}
-		k := keyIn(o)
-		if twin := jobs[k]; twin != nil {
-			before := keyed(twin)
-			s := x.found("key-with-two-ids", x.jobWeight(j, shown), "key %q of %s has the jobs %s and %s", k.key, k.queue, twin.ID, j.ID)
-			s.showAt(j.ID, o.Invoke, x.before(before.Invoke, "%s enqueues key %q as job %s", before.Invoke.Proc, k.key, twin.ID),
-				x.mistake(o.Invoke, "%s enqueues key %q as job %s", o.Invoke.Proc, k.key, j.ID))
-		}
-		jobs[k] = j
-	}
+	x.twoIDs(func(k keyOf, twin, j *past.Job) {
+		before, o := keyed(twin), keyed(j)
+		s := x.found("key-with-two-ids", x.jobWeight(j, shown), "key %q of %s has the jobs %s and %s", k.key, k.queue, twin.ID, j.ID)
+		s.showAt(j.ID, o.Invoke, x.before(before.Invoke, "%s enqueues key %q as job %s", before.Invoke.Proc, k.key, twin.ID),
+			x.mistake(o.Invoke, "%s enqueues key %q as job %s", o.Invoke.Proc, k.key, j.ID))
+	})
 }
 
 // jobsWithoutKey: enqueues of jobs without a key that were told to be duplicates, and nothing has
