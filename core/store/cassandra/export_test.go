@@ -7,7 +7,7 @@ type AnUpgrade = upgrade
 
 // Upgrade adds a column to a table.
 func Upgrade(table, column, kind string, breaks bool) upgrade {
-	return upgrade{breaks: breaks, steps: []step{{table, column, "ALTER TABLE KEYSPACE." + table + " ADD " + column + " " + kind}}}
+	return upgrade{breaks: breaks, steps: []step{{table: table, column: column, cql: "ALTER TABLE KEYSPACE." + table + " ADD " + column + " " + kind}}}
 }
 
 // PrepareKnowing is Prepare of a program that knows these upgrades beyond its own.

@@ -229,6 +229,43 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// TestUpgradeOfCompaction: shards of a keyspace from before version 3 are compacted by size from then on. What an
+// operator has set later stays.
+func TestUpgradeOfCompaction(t *testing.T) {
+	t.Parallel()
+	cfg := cassandratest.Keyspace(t)
+	db := cassandratest.Open(t, cfg)
+	factor := cassandra.Replication{Factor: min(3, len(cfg.ContactPoints))}
+	if _, err := cassandra.Prepare(t.Context(), cfg, factor); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		version   int
+		was, want string
+	}{
+		{2, "LeveledCompactionStrategy", "SizeTieredCompactionStrategy"},
+		{3, "LeveledCompactionStrategy", "LeveledCompactionStrategy"},
+		{2, "SizeTieredCompactionStrategy", "SizeTieredCompactionStrategy"},
+	} {
+		if err := db.Exec(t.Context(), "ALTER TABLE shards WITH compaction = {'class': '"+c.was+"'}"); err != nil {
+			t.Fatal(err)
+		}
+		if applied, _, err := db.CAS(t.Context(), 0, store.Statement{CQL: fmt.Sprintf("UPDATE settings SET value = '%d' WHERE name = 'schema_version' IF EXISTS", c.version), Partition: []any{"schema_version"}}); err != nil || !applied {
+			t.Fatal(applied, err)
+		}
+		if got, err := cassandra.Prepare(t.Context(), cfg, factor); err != nil || got.Version != cassandra.SchemaVersion {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		rows, err := db.Query(t.Context(), false, "SELECT compaction FROM system_schema.tables WHERE keyspace_name = ? AND table_name = 'shards'", cfg.Keyspace)
+		if err != nil || len(rows) != 1 {
+			t.Fatal(rows, err)
+		}
+		if m, _ := rows[0]["compaction"].(map[string]string); !strings.HasSuffix(m["class"], c.want) {
+			t.Errorf("version %d with %s: %v", c.version, c.was, m)
+		}
+	}
+}
+
 // TestHintsAreSeen: what DropKeyspace waits for can be read, and comes to an end.
 func TestHintsAreSeen(t *testing.T) {
 	t.Parallel()

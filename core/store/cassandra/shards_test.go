@@ -173,10 +173,10 @@ func TestShardStatements(t *testing.T) {
 	}
 	tables := 0
 	for _, ddl := range statements(Schema()) {
-		for _, table := range []string{"queues", "shards", "inbox"} {
+		for table, compaction := range map[string]string{"queues": "Leveled", "shards": "SizeTiered", "inbox": "Leveled"} {
 			if strings.HasPrefix(ddl, "CREATE TABLE IF NOT EXISTS "+table+" ") {
 				tables++
-				if strings.Contains(strings.ToLower(ddl), "static") || strings.Contains(ddl, "gc_grace") || !strings.Contains(ddl, "Leveled") {
+				if strings.Contains(strings.ToLower(ddl), "static") || strings.Contains(ddl, "gc_grace") || !strings.Contains(ddl, compaction) {
 					t.Errorf("table %s: %s", table, ddl)
 				}
 			}

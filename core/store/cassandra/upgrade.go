@@ -29,10 +29,14 @@ var known = knowledge{
 	// 2: a queue's number of shards may be raised. Programs that do not know that are kept out by the
 	// first raise (Shards.RaiseQueue), not by the column.
 	{steps: []step{{table: "queues", column: "first_shards", cql: "ALTER TABLE KEYSPACE.queues ADD first_shards int"}}},
+	// 3: how shards are compacted, which programs need not know.
+	{steps: []step{{table: "shards", compaction: sizeTiered, cql: "ALTER TABLE KEYSPACE.shards WITH compaction = {'class': '" + sizeTiered + "'}"}}},
 }
 
+const sizeTiered = "SizeTieredCompactionStrategy"
+
 // SchemaVersion is the version of the tables that this program makes.
-const SchemaVersion = 2
+const SchemaVersion = 3
 
 // raisesVersion is the version from which on programs know of raised queues.
 const raisesVersion = 2
@@ -47,9 +51,9 @@ type upgrade struct {
 }
 
 // step is a statement, in which KEYSPACE stands for the keyspace, and what is there
-// when it was carried out: a table, or a column of it. Several processes may do it at
-// once.
-type step struct{ table, column, cql string }
+// when it was carried out: a table, a column of it, or the class of its compaction. Several
+// processes may do it at once.
+type step struct{ table, column, compaction, cql string }
 
 func (k knowledge) version() int { return len(k) + 1 }
 
@@ -105,6 +109,14 @@ func (db *DB) step(ctx context.Context, keyspace string, c step) error {
 
 // has is whether what a step makes is there. A table has one column at least.
 func (db *DB) has(ctx context.Context, keyspace string, c step) (bool, error) {
+	if c.compaction != "" {
+		rows, err := db.Query(ctx, false, "SELECT compaction FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?", keyspace, c.table)
+		if err != nil || len(rows) == 0 {
+			return false, err
+		}
+		options, _ := rows[0]["compaction"].(map[string]string)
+		return strings.HasSuffix(options["class"], "."+c.compaction), nil
+	}
 	rows, err := db.Query(ctx, false, "SELECT column_name FROM system_schema.columns WHERE keyspace_name = ? AND table_name = ?", keyspace, c.table)
 	for _, row := range rows {
 		if name, _ := row["column_name"].(string); c.column == "" || name == c.column {
