@@ -56,8 +56,27 @@ func (p Prober) Healthy(ctx context.Context) error {
 	})
 }
 
-// Furnish creates what Ready and Healthy need.
+// Furnish creates what Ready and Healthy need, when the node knows of all others: it refuses to replicate to a
+// data centre that it has not heard of, which may be right after the last node has started.
 func (p Prober) Furnish(ctx context.Context, l Layout) error {
+	if err := p.repeat(ctx, "a look at its peers", func(ctx context.Context, db *cassandra.DB) error {
+		rows, err := db.Query(ctx, false, "SELECT data_center FROM system.peers")
+		if err != nil {
+			return err
+		}
+		known := 1 // itself
+		for _, row := range rows {
+			if dc, _ := row["data_center"].(string); dc != "" {
+				known++
+			}
+		}
+		if known < l.Nodes() {
+			return fmt.Errorf("it knows of %d of %d nodes", known, l.Nodes())
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
 	db, err := p.open(ctx)
 	if err != nil {
 		return err
