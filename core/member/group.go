@@ -95,6 +95,15 @@ func (g *Group) do(ctx context.Context, what string, f func(context.Context) err
 	}
 }
 
+// Look asks now who is present, as Run does every third of the ttl.
+func (g *Group) Look(ctx context.Context) (err error) {
+	g.do(ctx, "look at the others", func(ctx context.Context) error {
+		err = g.look(ctx)
+		return err
+	})
+	return err
+}
+
 func (g *Group) look(ctx context.Context) error {
 	nonces, err := g.o.Store.Members(ctx, g.o.Cell)
 	if err != nil {

@@ -121,7 +121,16 @@ func (s *Scheduler) keepEven(ctx context.Context) {
 		for _, id := range b.lacks(v) {
 			s.want(ctx, id)
 		}
-		for id, ok := b.next(v); ok; id, ok = b.next(v) {
+		for _, some := b.next(v); some; _, some = b.next(v) {
+			// Who has left since the last look would be given what nobody had then.
+			if s.group.Look(ctx) != nil {
+				break
+			}
+			v = s.view()
+			id, ok := b.next(v)
+			if !ok {
+				break
+			}
 			if err := s.give(ctx, id, v.shares[id]); err != nil {
 				s.logger.Info("a shard stays that should be another process's", "shard", id.String(), "to", v.shares[id], "error", err)
 				if errors.Is(err, engine.ErrRunsGoOn) {

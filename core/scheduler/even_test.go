@@ -192,39 +192,12 @@ func TestNothingMovesTooSoon(t *testing.T) {
 // says so.
 func TestTheNextOwnerIsNamed(t *testing.T) {
 	t.Parallel()
-	s, ran := sim.New(), make(chan string, 1)
-	begin := func(name string) *process {
-		return start(t, s, name, 0, ran, func(o *scheduler.Options) {
-			var err error
-			o.Engine.TTL = time.Second
-			o.Members, err = member.New(member.Options{Store: o.Shards.(*sim.Session), Cell: "c", Name: name, TTL: o.Engine.TTL, Logger: o.Engine.Logger})
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
-	owned := func(name string, want int) (addr string) {
-		t.Helper()
-		for range 300 {
-			n := 0
-			for i := range shards {
-				if h, _ := s.ShardRows(store.ShardID{Queue: "q", Shard: i}); h.Owner == name {
-					n, addr = n+1, h.Addr
-				}
-			}
-			if n == want {
-				return addr
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		t.Fatalf("%s does not have %d shards", name, want)
-		return ""
-	}
-	a := begin("a")
-	owned("a", shards)
-	b := begin("b")
-	addr, named := owned("b", shards/2), 0
-	for _, c := range s.ShardChanges() {
+	p := &pair{t, sim.New(), make(chan string, 1)}
+	a := p.begin("a")
+	p.owned("a", shards)
+	b := p.begin("b")
+	addr, named := p.owned("b", shards/2), 0
+	for _, c := range p.store.ShardChanges() {
 		if c.To.Owner == "" && c.To.Addr == addr {
 			named++
 		}
@@ -232,10 +205,79 @@ func TestTheNextOwnerIsNamed(t *testing.T) {
 	if named != shards/2 {
 		t.Errorf("%d of %d moves name their next owner", named, shards/2)
 	}
-	for _, p := range []*process{a, b} {
-		p.stop()
-		if err := <-p.end; err != nil {
-			t.Error(err)
+	p.stop(a, b)
+}
+
+// pair is two processes with peer servers that take shards from each other within seconds.
+type pair struct {
+	*testing.T
+	store *sim.Store
+	ran   chan string
+}
+
+func (p *pair) begin(name string) *process {
+	return start(p.T, p.store, name, 0, p.ran, func(o *scheduler.Options) {
+		var err error
+		o.Engine.TTL = time.Second
+		o.Members, err = member.New(member.Options{Store: o.Shards.(*sim.Session), Cell: "c", Name: name, TTL: o.Engine.TTL, Logger: o.Engine.Logger})
+		if err != nil {
+			p.Fatal(err)
 		}
+	})
+}
+
+// owned waits until a process has so many shards, and returns where it is.
+func (p *pair) owned(name string, want int) (addr string) {
+	p.Helper()
+	for range 3000 {
+		n := 0
+		for i := range shards {
+			if h, _ := p.store.ShardRows(store.ShardID{Queue: "q", Shard: i}); h.Owner == name {
+				n, addr = n+1, h.Addr
+			}
+		}
+		if n == want {
+			return addr
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.Fatalf("%s does not have %d shards", name, want)
+	return ""
+}
+
+// stop stops processes.
+func (p *pair) stop(all ...*process) {
+	for _, x := range all {
+		x.stop()
+		if err := <-x.end; err != nil {
+			p.Error(err)
+		}
+	}
+}
+
+// TestNothingMovesToWhoHasLeft: the others see up to a third of a ttl later that a process has stopped. What
+// they got from it they do not give back meanwhile: nobody would have it.
+func TestNothingMovesToWhoHasLeft(t *testing.T) {
+	t.Parallel()
+	for late := range 3 { // how long after its last look the other one stops
+		t.Run(fmt.Sprint(late), func(t *testing.T) {
+			t.Parallel()
+			p := &pair{t, sim.New(), make(chan string, 1)}
+			a := p.begin("a")
+			p.owned("a", shards)
+			b := p.begin("b")
+			p.owned("b", shards/2)
+			time.Sleep(2*time.Second + time.Duration(late)*time.Second/36)
+			p.stop(b)
+			p.owned("a", shards)
+			n := len(p.store.ShardChanges())
+			time.Sleep(time.Second)
+			for _, c := range p.store.ShardChanges()[n:] {
+				if c.To.Owner == "" {
+					t.Errorf("%s is given away after the other has stopped", c.Shard)
+				}
+			}
+			p.stop(a)
+		})
 	}
 }
