@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -168,6 +169,19 @@ func (p *Plan) Arm(id string) (Arm, error) {
 		}
 	}
 	return Arm{}, errors.New("no arm " + id)
+}
+
+// Rates are those of the samples of a round, in the order of the arms: "J/4 1500/s, P 120/s" for the unit "/s".
+func (p *Plan) Rates(samples []Sample, unit string) string {
+	var parts []string
+	for _, a := range p.Arms {
+		for _, s := range samples {
+			if s.Arm == a.ID {
+				parts = append(parts, fmt.Sprintf("%s %.0f%s", a.ID, s.Rate(), unit))
+			}
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // rehearsal is the part of the window that an arm gets in round 0.

@@ -188,15 +188,7 @@ func (s *Suite) Finish(_ context.Context, r *bench.Result) error {
 
 // Round implements bench.Suite.
 func (s *Suite) Round(samples []bench.Sample) string {
-	var parts []string
-	for _, a := range s.plan.Arms {
-		for _, sample := range samples {
-			if sample.Arm == a.ID {
-				parts = append(parts, fmt.Sprintf("%s %.0f operations/s", a.ID, sample.Rate()))
-			}
-		}
-	}
-	return strings.Join(parts, ", ")
+	return s.plan.Rates(samples, " operations/s")
 }
 
 const quantity = "cpu_s_per_1000"

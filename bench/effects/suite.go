@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -181,17 +180,7 @@ func (s *Suite) Finish(ctx context.Context, r *bench.Result) error {
 }
 
 // Round implements bench.Suite.
-func (s *Suite) Round(samples []bench.Sample) string {
-	var parts []string
-	for _, a := range s.plan.Arms {
-		for _, sample := range samples {
-			if sample.Arm == a.ID {
-				parts = append(parts, fmt.Sprintf("%s %.0f/s", a.ID, sample.Rate()))
-			}
-		}
-	}
-	return strings.Join(parts, ", ")
-}
+func (s *Suite) Round(samples []bench.Sample) string { return s.plan.Rates(samples, "/s") }
 
 // Headlines implements bench.Suite.
 func (s *Suite) Headlines(r *bench.Result) (out []string) {

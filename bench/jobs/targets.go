@@ -3,7 +3,6 @@ package jobs
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"fencepost/bench"
@@ -102,17 +101,11 @@ func steadyTargets(l reports.BenchSteady) ([]bench.Target, error) {
 
 // Round implements bench.Suite.
 func (s *Suite) Round(samples []bench.Sample) string {
-	var parts []string
 	var fail, unknown int64
-	for _, a := range s.plan.Arms {
-		for _, sample := range samples {
-			if sample.Arm == a.ID {
-				parts = append(parts, fmt.Sprintf("%s %.0f/s", a.ID, sample.Rate()))
-				fail, unknown = fail+sample.Fail, unknown+sample.Unknown
-			}
-		}
+	for _, sample := range samples {
+		fail, unknown = fail+sample.Fail, unknown+sample.Unknown
 	}
-	return fmt.Sprintf("%s; %d failed, %d unknown", strings.Join(parts, ", "), fail, unknown)
+	return fmt.Sprintf("%s; %d failed, %d unknown", s.plan.Rates(samples, "/s"), fail, unknown)
 }
 
 // Headlines implements bench.Suite.
