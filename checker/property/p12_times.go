@@ -60,9 +60,11 @@ func spreadOf(xs []float64) *past.Spread {
 		return nil
 	}
 	slices.Sort(xs)
-	at := func(q int) float64 { return xs[(len(xs)*q+99)/100-1] }
-	return &past.Spread{N: len(xs), P50: at(50), P99: at(99), Max: xs[len(xs)-1]}
+	return &past.Spread{N: len(xs), P50: percentile(xs, 50), P99: percentile(xs, 99), Max: xs[len(xs)-1]}
 }
+
+// percentile is the least of sorted numbers, of which there is one at least, that so many in a hundred are not above.
+func percentile(sorted []float64, q int) float64 { return sorted[(len(sorted)*q+99)/100-1] }
 
 // checkTimes is P12: no run starts before its job was due by the wall clock of
 // the worker that started it.

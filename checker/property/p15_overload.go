@@ -333,7 +333,7 @@ func (a *Judgement) commandedUnder(out *Overload, f history.FaultWindow, others 
 		took = append(took, float64(o.End.TS-o.Invoke.TS)/1e6)
 	}
 	if slices.Sort(took); len(took) > 0 {
-		if p95 := took[(len(took)*95+99)/100-1]; !math.IsInf(p95, 1) {
+		if p95 := percentile(took, 95); !math.IsInf(p95, 1) {
 			out.CommandsP95MS = &p95
 		}
 	}
