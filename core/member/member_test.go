@@ -6,7 +6,9 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -96,7 +98,7 @@ func TestShare(t *testing.T) {
 	}
 	for n, want := range map[int][]int{1: {8}, 3: {2, 3, 3}, 4: {2, 2, 2, 2}, 5: {1, 1, 2, 2, 2}, 9: {0, 1, 1, 1, 1, 1, 1, 1, 1}} {
 		names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}[:n]
-		shares := member.Share(keys, names)
+		shares := member.Share([][]string{keys}, names)
 		count := map[string]int{}
 		for _, name := range shares {
 			count[name]++
@@ -112,12 +114,50 @@ func TestShare(t *testing.T) {
 		slices.Reverse(names)
 		turned := slices.Clone(keys)
 		slices.Reverse(turned)
-		if !maps.Equal(member.Share(turned, names), shares) {
+		if !maps.Equal(member.Share([][]string{turned}, names), shares) {
 			t.Errorf("%d names: another order, other shares", n)
 		}
 	}
-	if member.Share(keys, nil) != nil {
+	if member.Share([][]string{keys}, nil) != nil {
 		t.Error("nobody has a share")
+	}
+}
+
+// TestShareOfGroups: each group is divided as evenly as all of it, whatever the groups, and in
+// whatever order they are known.
+func TestShareOfGroups(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		var groups [][]string
+		for g := range 1 + r.IntN(8) {
+			var keys []string
+			for i := range 1 + r.IntN(9) {
+				keys = append(keys, fmt.Sprintf("%d-%d/%d", r.IntN(1000), g, i))
+			}
+			groups = append(groups, keys)
+		}
+		names := []string{"a", "b", "c", "d", "e", "f", "g"}[:1+r.IntN(7)]
+		shares := member.Share(groups, names)
+		for i, keys := range append(groups, slices.Concat(groups...)) {
+			count := make([]int, len(names))
+			for _, key := range keys {
+				n := slices.Index(names, shares[key])
+				if n < 0 {
+					t.Fatalf("%s is %q's", key, shares[key])
+				}
+				count[n]++
+			}
+			if slices.Max(count)-slices.Min(count) > 1 {
+				t.Fatalf("group %d of %v: the names have %v", i, groups, count)
+			}
+		}
+		slices.Reverse(groups)
+		names = slices.Clone(names)
+		slices.Reverse(names)
+		if !maps.Equal(member.Share(groups, names), shares) {
+			t.Fatalf("%v: another order, other shares", groups)
+		}
 	}
 }
 
@@ -125,13 +165,17 @@ func TestShare(t *testing.T) {
 func TestShareMoves(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		keys, names int
-		most        float64 // keys of others that move when one of them leaves, on average
-	}{{8, 4, 1.5}, {64, 10, 4}, {256, 100, 8}, {1024, 1000, 8}} {
-		var keys, names []string
-		for i := range c.keys {
-			keys = append(keys, fmt.Sprint("queue/", i))
+		groups, keys, names int
+		most                float64 // keys of others that move when one of them leaves, on average
+	}{{1, 8, 4, 1.5}, {1, 64, 10, 4}, {1, 256, 100, 8}, {1, 1024, 1000, 8}, {4, 8, 4, 6}, {10, 16, 5, 24}, {30, 1, 4, 4}} {
+		var keys [][]string
+		for g := range c.groups {
+			keys = append(keys, nil)
+			for i := range c.keys {
+				keys[g] = append(keys[g], fmt.Sprintf("queue%s/%d", strings.Repeat("-", g), i))
+			}
 		}
+		var names []string
 		for i := range c.names {
 			names = append(names, fmt.Sprint("worker-", i))
 		}
@@ -145,7 +189,7 @@ func TestShareMoves(t *testing.T) {
 			}
 		}
 		if mean := float64(moved) / float64(leavers); mean > c.most {
-			t.Errorf("%d keys, %d names: %.1f keys of others move when one leaves, want %.1f at most", c.keys, c.names, mean, c.most)
+			t.Errorf("%d times %d keys, %d names: %.1f keys of others move when one leaves, want %.1f at most", c.groups, c.keys, c.names, mean, c.most)
 		}
 	}
 }
@@ -160,7 +204,7 @@ func BenchmarkShare(b *testing.B) {
 		names = append(names, fmt.Sprint("worker-", i))
 	}
 	for b.Loop() {
-		member.Share(keys, names)
+		member.Share([][]string{keys}, names)
 	}
 }
 
@@ -240,8 +284,8 @@ func TestGroup(t *testing.T) {
 			t.Errorf("b, cut off, sees %v", got)
 		}
 		keys := []string{"u", "v", "w", "x"}
-		a.Divide(keys)
-		b.Divide(keys)
+		a.Divide([][]string{keys})
+		b.Divide([][]string{keys})
 		if a.Rank("x") != 0 || a.Rank("y") != 0 {
 			t.Error("a is alone and not the first")
 		}

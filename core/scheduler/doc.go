@@ -34,8 +34,8 @@
 //
 // Shards without an owner are taken by whose share they are. A process that owns more than its
 // share, and two more than another, hands shards over one by one, so that within 4 ttl of the last
-// that came or left all have as many, or one more. No run is interrupted for that: a shard whose
-// runs take longer than DrainTimeout stays (see balance).
+// that came or left all have as many, or one more: of each queue, and of all. No run is interrupted
+// for that: a shard whose runs take longer than DrainTimeout stays (see balance).
 //
 // # What a handler does
 //

@@ -3,18 +3,21 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"fencepost/core/engine"
 	"fencepost/core/store"
 )
 
-// balance decides which shards a process gives away, so that all processes have as many.
+// balance decides which shards a process gives away, so that all processes have as many: of each
+// queue, as the shards of one queue have about the same load, and of all.
 //
 // Who has more than its share, and two more than the one with the fewest, gives away what is
 // another's share. It must have been the same other's for 2 ttl, so that a process that comes and
 // goes moves nothing. A shard goes to whose share it is, and stays there while the same processes are
-// present: so each moves once at most, and nobody has less than its share by that.
+// present, so each moves once at most. Queues go first: meanwhile a process may have less than its share
+// of all.
 type balance struct {
 	self  string // among the members
 	ttl   time.Duration
@@ -39,38 +42,62 @@ type view struct {
 	own     string
 }
 
+// tally is who has how many shards of one queue, or of all.
+type tally struct {
+	share int            // this process's
+	held  map[string]int // by owners
+}
+
+// tooMany reports whether an owner has more than its share and two more than the one with the fewest,
+// of so many members.
+func (t *tally) tooMany(own string, members int) bool {
+	fewest := t.held[own]
+	for _, n := range t.held {
+		fewest = min(fewest, n)
+	}
+	if len(t.held) < members {
+		fewest = 0 // somebody has none
+	}
+	return t.held[own] > t.share && t.held[own] >= fewest+2
+}
+
 // next is the shard to give away now.
 func (b *balance) next(v view) (give store.ShardID, ok bool) {
-	share, held, members := 0, map[string]int{v.own: 0}, map[string]bool{b.self: true}
+	const all = "" // is no queue's name
+	tallies, members := map[string]*tally{}, map[string]bool{b.self: true}
 	for _, id := range v.shards {
 		to := v.shares[id]
 		members[to] = true
-		if to == b.self {
-			share++
-		}
-		if name := v.holders[id]; name != "" {
-			held[name]++
-		}
 		if b.heirs[id].name != to {
 			b.heirs[id] = heir{to, v.now}
 		}
-	}
-	fewest := held[v.own]
-	for _, n := range held {
-		fewest = min(fewest, n)
-	}
-	if len(held) < len(members) {
-		fewest = 0 // somebody has none
-	}
-	if held[v.own] <= share || held[v.own] < fewest+2 {
-		return give, false
-	}
-	for _, id := range v.shards {
-		if h := b.heirs[id]; v.holders[id] == v.own && h.name != b.self && v.now-h.since >= 2*b.ttl {
-			return id, true
+		for _, of := range []string{all, id.Queue} {
+			t := tallies[of]
+			if t == nil {
+				t = &tally{held: map[string]int{v.own: 0}}
+				tallies[of] = t
+			}
+			if to == b.self {
+				t.share++
+			}
+			if name := v.holders[id]; name != "" {
+				t.held[name]++
+			}
 		}
 	}
-	return give, false
+	tooMany := func(of string) bool { return tallies[of].tooMany(v.own, len(members)) }
+	ripe := func(id store.ShardID) bool {
+		h := b.heirs[id]
+		return v.holders[id] == v.own && h.name != b.self && v.now-h.since >= 2*b.ttl
+	}
+	i := slices.IndexFunc(v.shards, func(id store.ShardID) bool { return ripe(id) && tooMany(id.Queue) })
+	if i < 0 && len(v.shards) > 0 && tooMany(all) {
+		i = slices.IndexFunc(v.shards, ripe)
+	}
+	if i < 0 {
+		return give, false
+	}
+	return v.shards[i], true
 }
 
 // lacks are the shards whose owners are to be told that they are this process's share: once a ttl.
@@ -95,17 +122,19 @@ func (s *Scheduler) view() view {
 	return v
 }
 
-// divide returns all shards, of which each process has a share.
+// divide returns all shards. Each process has a share of each queue's.
 func (s *Scheduler) divide() (out []store.ShardID) {
-	var keys []string
+	var groups [][]string
 	for _, q := range s.engine.Queues() {
+		var keys []string
 		for n := range q.Shards {
 			id := store.ShardID{Queue: q.Name, Shard: n}
 			out, keys = append(out, id), append(keys, id.String())
 		}
+		groups = append(groups, keys)
 	}
 	if s.group != nil {
-		s.group.Divide(keys)
+		s.group.Divide(groups)
 	}
 	return out
 }

@@ -25,7 +25,8 @@ import (
 type cell struct {
 	store    *sim.Store
 	ttl      time.Duration
-	n        int // of shards
+	queues   []string
+	n        int // of each queue's shards
 	expected []string
 	// through is what schedulers see of the store; nil: the store.
 	through func(store.Shards) store.Shards
@@ -38,7 +39,7 @@ type cell struct {
 }
 
 func newCell(n int, expected ...string) *cell {
-	return &cell{store: sim.New(), ttl: 6 * time.Second, n: n, expected: expected,
+	return &cell{store: sim.New(), ttl: 6 * time.Second, queues: []string{"q"}, n: n, expected: expected,
 		lives: map[string]int{}, beats: map[string]*sim.Session{}, ran: map[string]int{}}
 }
 
@@ -53,6 +54,10 @@ func (c *cell) begin(t *testing.T, name string) (s *scheduler.Scheduler, stop fu
 	group, err := member.New(member.Options{Store: c.beats[name], Cell: "c", Name: name, Expected: c.expected, TTL: c.ttl, Clock: clock.Go(), Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
+	}
+	var queues []engine.Queue
+	for _, q := range c.queues {
+		queues = append(queues, engine.Queue{Name: q, Shards: c.n})
 	}
 	session := c.store.Connect(life, 1)
 	session.SetFaults(sim.Faults{Latency: time.Millisecond})
@@ -69,7 +74,7 @@ func (c *cell) begin(t *testing.T, name string) (s *scheduler.Scheduler, stop fu
 			return nil
 		}},
 		Engine: engine.Options{
-			Name: life, Queues: []engine.Queue{{Name: "q", Shards: c.n}},
+			Name: life, Queues: queues,
 			Ownership: engine.Ownership{TTL: c.ttl}, World: engine.World{Clock: clock.Go()}, Reports: engine.Reports{Logger: quiet},
 		}})
 	if err != nil {
@@ -86,29 +91,66 @@ func (c *cell) begin(t *testing.T, name string) (s *scheduler.Scheduler, stop fu
 	return s, func() { cancel(); <-done }
 }
 
-// owned is how many shards each life owns, by the rows.
-func (c *cell) owned() map[string]int {
+// owned is how many shards of the queues each life owns, by the rows.
+func (c *cell) owned(queues ...string) map[string]int {
 	out := map[string]int{}
-	for n := range c.n {
-		h, _ := c.store.ShardRows(store.ShardID{Queue: "q", Shard: n})
-		out[h.Owner]++
+	for _, q := range queues {
+		for n := range c.n {
+			h, _ := c.store.ShardRows(store.ShardID{Queue: q, Shard: n})
+			out[h.Owner]++
+		}
 	}
 	return out
 }
 
-// even checks that so many processes have all shards, and none two more than another.
+// even checks that so many processes have all shards, and none two more than another: of each queue, and
+// of all.
 func (c *cell) even(t *testing.T, when string, processes int) {
 	t.Helper()
-	has := c.owned()
-	n := has[""]
-	delete(has, "")
-	var counts []int
-	for _, k := range has {
-		counts = append(counts, k)
+	of := [][]string{c.queues}
+	for _, q := range c.queues {
+		of = append(of, []string{q})
 	}
-	if n > 0 || len(counts) != processes || slices.Max(counts)-slices.Min(counts) > 1 {
-		t.Errorf("%s: %v, and %d are nobody's", when, has, n)
+	for _, queues := range of {
+		has := c.owned(queues...)
+		n := has[""]
+		delete(has, "")
+		var counts []int
+		for _, k := range has {
+			counts = append(counts, k)
+		}
+		if few := processes - len(counts); few > 0 && len(queues)*c.n < processes {
+			counts = append(counts, 0)
+		} else if few != 0 {
+			t.Errorf("%s: %d processes have shards of %v, not %d", when, len(counts), queues, processes)
+		}
+		if n > 0 || slices.Max(counts)-slices.Min(counts) > 1 {
+			t.Errorf("%s: %v of %v, and %d are nobody's", when, has, queues, n)
+		}
 	}
+}
+
+// TestEachQueueIsEven: of two processes neither has all of a busy queue while the other has as
+// many shards of one where nothing happens.
+func TestEachQueueIsEven(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(2)
+		c.queues = []string{"q", "r", "s", "t", "u"}
+		_, stopA := c.begin(t, "a")
+		time.Sleep(c.ttl)
+		_, stopB := c.begin(t, "b")
+		time.Sleep(4 * c.ttl)
+		c.even(t, "b has come", 2)
+		_, stopC := c.begin(t, "c")
+		time.Sleep(4 * c.ttl)
+		c.even(t, "c has come", 3)
+		stopA()
+		time.Sleep(4 * c.ttl)
+		c.even(t, "a has left", 2)
+		stopB()
+		stopC()
+	})
 }
 
 // TestSharesMoveToWhoJoins: within 4 ttl of the last that came or left all have as many shards, or
@@ -145,9 +187,9 @@ func TestSharesMoveToWhoJoins(t *testing.T) {
 		_, stopB = c.begin(t, "b")
 		time.Sleep(4 * c.ttl)
 		c.even(t, "b is back", 4)
-		before := c.owned()
+		before := c.owned("q")
 		time.Sleep(10 * c.ttl)
-		if after := c.owned(); fmt.Sprint(after) != fmt.Sprint(before) {
+		if after := c.owned("q"); fmt.Sprint(after) != fmt.Sprint(before) {
 			t.Errorf("shards move without a reason: %v, then %v", before, after)
 		}
 		enough()

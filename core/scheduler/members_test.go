@@ -36,7 +36,7 @@ func TestMembersShareTheShards(t *testing.T) {
 				}
 			}
 		}
-		shares, later := member.Share(keys, names), member.Share(keys, []string{"a", "b"})
+		shares, later := member.Share([][]string{keys}, names), member.Share([][]string{keys}, []string{"a", "b"})
 		_, stopA := q.begin(t, "a")
 		_, stopB := q.begin(t, "b")
 		_, stopC := q.begin(t, "c")
