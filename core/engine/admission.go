@@ -84,6 +84,8 @@ func (a *admission) settles(now time.Duration, applied bool) {
 		took = float64(a.riding)
 	}
 	switch {
+	case a.crowded && a.each == 0:
+		a.each = took // 0: still unknown, as after a batch that was refused
 	case a.crowded:
 		a.each = max(a.each+weight*(took-a.each), leastEach)
 	case a.each > 0:

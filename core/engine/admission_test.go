@@ -29,14 +29,20 @@ func TestExpectedWait(t *testing.T) {
 	}{
 		"the rate is not known":                    {func(*admission) {}, 900, 0},
 		"it is not known by a batch that had room": {func(a *admission) { batch(a, at, 10, false) }, 900, 0},
-		"100 a second":                             {func(a *admission) { batch(a, at, 10, true) }, 50, 500 * time.Millisecond},
-		"nobody waits":                             {func(a *admission) { batch(a, at, 10, true) }, 0, 0},
-		"a batch is on its way":                    {func(a *admission) { batch(a, at-time.Second, 10, true); a.sends(at-300*time.Millisecond, 10, true) }, 60, 800 * time.Millisecond},
-		"a batch with all who wait":                {func(a *admission) { batch(a, at-time.Second, 10, true); a.sends(at-300*time.Millisecond, 10, false) }, 10, 300 * time.Millisecond},
-		"a batch that is settled":                  {func(a *admission) { a.sends(at-time.Second, 5, false); a.settles(at, true) }, 5, 0},
-		"a batch with room was slower":             {func(a *admission) { batch(a, at-time.Second, 10, true); batch(a, at, 1, false) }, 50, 500 * time.Millisecond},
-		"long after":                               {func(a *admission) { batch(a, at-time.Minute, 10, true); last(a); batch(a, at, 20, true) }, 50, 250 * time.Millisecond},
-		"long after, and it had room":              {func(a *admission) { batch(a, at-time.Minute, 10, true); last(a); batch(a, at, 20, false) }, 50, 250 * time.Millisecond},
+		"it is not known by one that was refused":  {func(a *admission) { a.sends(at-100*time.Millisecond, 10, true); a.settles(at, false) }, 900, 0},
+		"it is known by the one after that": {func(a *admission) {
+			a.sends(at-200*time.Millisecond, 10, true)
+			a.settles(at-100*time.Millisecond, false)
+			batch(a, at, 10, true)
+		}, 50, 500 * time.Millisecond},
+		"100 a second":                 {func(a *admission) { batch(a, at, 10, true) }, 50, 500 * time.Millisecond},
+		"nobody waits":                 {func(a *admission) { batch(a, at, 10, true) }, 0, 0},
+		"a batch is on its way":        {func(a *admission) { batch(a, at-time.Second, 10, true); a.sends(at-300*time.Millisecond, 10, true) }, 60, 800 * time.Millisecond},
+		"a batch with all who wait":    {func(a *admission) { batch(a, at-time.Second, 10, true); a.sends(at-300*time.Millisecond, 10, false) }, 10, 300 * time.Millisecond},
+		"a batch that is settled":      {func(a *admission) { a.sends(at-time.Second, 5, false); a.settles(at, true) }, 5, 0},
+		"a batch with room was slower": {func(a *admission) { batch(a, at-time.Second, 10, true); batch(a, at, 1, false) }, 50, 500 * time.Millisecond},
+		"long after":                   {func(a *admission) { batch(a, at-time.Minute, 10, true); last(a); batch(a, at, 20, true) }, 50, 250 * time.Millisecond},
+		"long after, and it had room":  {func(a *admission) { batch(a, at-time.Minute, 10, true); last(a); batch(a, at, 20, false) }, 50, 250 * time.Millisecond},
 		"batch after batch": {func(a *admission) {
 			for n := range time.Duration(50) {
 				batch(a, at-5*time.Second+n*100*time.Millisecond, 20, true)
