@@ -166,15 +166,15 @@ func (b *book) parts(n int) []time.Duration {
 	return []time.Duration{e.started - e.asked, e.finished - e.started, e.ended - e.finished}
 }
 
-// id is the id of a job: 8 bytes that spread the jobs over the shards, the book's tag,
-// and the job's number.
+// id is the id of a job: its number, so that ids sort by when jobs were asked for, like those that a
+// scheduler makes; 4 bytes that spread the jobs over the shards; the book's tag, and the number.
 func (b *book) id(n int) job.ID {
 	low := uint64(b.tag)<<32 | uint64(n)
 	var raw [16]byte
 	binary.BigEndian.PutUint64(raw[8:], low)
 	for high := mix(low); ; high = mix(high) {
-		binary.BigEndian.PutUint64(raw[:8], high)
-		id := job.RandomID(raw, b.shards)
+		binary.BigEndian.PutUint64(raw[:8], uint64(n)<<32|high>>32)
+		id := job.UniqueID(raw, b.shards)
 		if shard, _ := id.Shard(); b.own == nil || slices.Contains(b.own, shard) {
 			return id
 		}

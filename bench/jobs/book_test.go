@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -31,12 +32,17 @@ func TestIDs(t *testing.T) {
 		shard, _ := j.ID.Shard()
 		each[shard]++
 	}
+	for n := range jobs - 1 {
+		if one, next := rawOf(b.id(n)), rawOf(b.id(n+1)); bytes.Compare(one, next) >= 0 {
+			t.Fatalf("job %d has the id %x, and the one after it %x", n, one, next)
+		}
+	}
 	for shard, n := range each {
 		if n < jobs/shards*8/10 || n > jobs/shards*12/10 {
 			t.Errorf("shard %d has %d of %d jobs", shard, n, jobs)
 		}
 	}
-	for _, id := range []job.ID{"", "3", "3-xyz", b.id(jobs), job.RandomID([16]byte{1}, shards)} {
+	for _, id := range []job.ID{"", "3", "3-xyz", b.id(jobs), job.UniqueID([16]byte{1}, shards)} {
 		if n, ok := b.number(id); ok {
 			t.Errorf("%q has the number %d", id, n)
 		}

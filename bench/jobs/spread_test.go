@@ -219,7 +219,7 @@ func TestBooksTogether(t *testing.T) {
 		{"done in two processes after a shard was lost", func(a, b *book, id job.ID) { run(a, id); a.lose(); run(b, id) }, "was completed 2 times"},
 		{"run in two processes", func(a, b *book, id job.ID) { a.start(id); run(b, id) }, "ran 2 times"},
 		{"refused, and done in another process", func(a, b *book, id job.ID) { a.replied(0, refused); run(b, id) }, "was refused for certain"},
-		{"nobody's", func(_, b *book, id job.ID) { run(b, job.RandomID([16]byte{1}, 2)) }, "nobody enqueued it"},
+		{"nobody's", func(_, b *book, id job.ID) { run(b, job.UniqueID([16]byte{1}, 2)) }, "nobody enqueued it"},
 	} {
 		var all []json.RawMessage
 		suites := []*Suite{newSuite(t, Config{}), newSuite(t, Config{})}

@@ -7,7 +7,7 @@
 // A job's id is chosen by the caller that enqueues it, before the first request is sent,
 // so that a request without an answer can be repeated without making a second
 // job. With an idempotency key the id is a function of queue and key; without one
-// it is random. The id embeds its shard, "<shard>-<32 hex digits>", and the shard
+// it is made of a UUID (UniqueID). The id embeds its shard, "<shard>-<32 hex digits>", and the shard
 // is a hash of those digits: a job can be found by its id alone, and an id that
 // names another shard than its own is refused.
 //

@@ -31,16 +31,20 @@ func KeyedID(queue, key string, shards int) ID {
 	return makeID(h.Sum(nil)[:16], shards)
 }
 
-// RandomID makes an id of 16 random bytes.
-func RandomID(random [16]byte, shards int) ID { return makeID(random[:], shards) }
+// UniqueID makes an id of a UUID. One that begins with the time (version 7, RFC 9562) makes ids that sort
+// by when they were made: rows of new jobs are then side by side in their shard, and a node finds out that none
+// of a batch exists by one look into each of its files, however large these are. With random ones it is a look for
+// each job.
+func UniqueID(unique [16]byte, shards int) ID { return makeID(unique[:], shards) }
 
-// SpreadID is RandomID over all shards of a queue that has now so many, in place of the first ones.
-func SpreadID(random [16]byte, shards, now int) ID {
+// SpreadID is UniqueID over all shards of a queue that has now so many, in place of the first ones.
+func SpreadID(unique [16]byte, shards, now int) ID {
 	if now <= shards {
-		return RandomID(random, shards)
+		return UniqueID(unique, shards)
 	}
-	shard := shardOf(hex.EncodeToString(random[:]), now)
-	return idIn(shard, shards, func(n int) string { return fmt.Sprintf("spread %x %d", random, n) })
+	const first = 8 // bytes that stay, for the order
+	shard := shardOf(hex.EncodeToString(unique[:]), now)
+	return idIn(shard, shards, unique[:first], func(n int) string { return fmt.Sprintf("spread %x %d", unique, n) })
 }
 
 // Child is the id of what a name stands for beside the job: the same for everybody,
@@ -50,7 +54,7 @@ func (id ID) Child(name string, shards int) ID {
 	if err != nil || shard >= max(shards, MaxShards) {
 		return ""
 	}
-	return idIn(shard, shards, func(n int) string { return fmt.Sprintf("child %s %d %s", id, n, name) })
+	return idIn(shard, shards, nil, func(n int) string { return fmt.Sprintf("child %s %d %s", id, n, name) })
 }
 
 func makeID(raw []byte, shards int) ID {
@@ -58,12 +62,13 @@ func makeID(raw []byte, shards int) ID {
 	return ID(strconv.Itoa(shardOf(digits, shards)) + "-" + digits)
 }
 
-// idIn is an id in a shard, made from the first text of many that gives one: as many are tried as
-// there are shards up to that one, on average.
-func idIn(shard, shards int, text func(n int) string) ID {
+// idIn is an id in a shard that begins with some bytes, made from the first text of many that gives one: as
+// many are tried as there are shards up to that one, on average.
+func idIn(shard, shards int, first []byte, text func(n int) string) ID {
 	for n := 0; ; n++ {
 		h := sha256.Sum256([]byte(text(n)))
-		if digits := hex.EncodeToString(h[:16]); belong(digits, shard, shards) {
+		raw := append(first[:len(first):len(first)], h[:]...)[:16]
+		if digits := hex.EncodeToString(raw); belong(digits, shard, shards) {
 			return ID(strconv.Itoa(shard) + "-" + digits)
 		}
 	}

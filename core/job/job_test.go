@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"fencepost/core/job"
@@ -28,7 +29,7 @@ func TestCheck(t *testing.T) {
 		field  string
 	}{
 		"valid":               {func(*job.Job) {}, ""},
-		"no key, random id":   {func(j *job.Job) { j.Key, j.ID = "", job.RandomID([16]byte{1}, 4) }, ""},
+		"no key, random id":   {func(j *job.Job) { j.Key, j.ID = "", job.UniqueID([16]byte{1}, 4) }, ""},
 		"exponential":         {func(j *job.Job) { j.Retry = job.Exponential(time.Second, 3, time.Hour) }, ""},
 		"no queue":            {func(j *job.Job) { j.Queue = "" }, "queue"},
 		"no kind":             {func(j *job.Job) { j.Kind = "" }, "kind"},
@@ -92,7 +93,7 @@ func TestMoreShards(t *testing.T) {
 		if err != nil || n >= max(first, now) || id.Check(first) != nil || id != job.SpreadID(raw, first, now) {
 			t.Fatalf("%s of %d shards, %d at first: %v, %v", id, now, first, err, id.Check(first))
 		}
-		if now <= first && id != job.RandomID(raw, first) {
+		if now <= first && id != job.UniqueID(raw, first) {
 			t.Errorf("%s is not what it was before queues could be raised", id)
 		}
 		child := id.Child("x", first)
@@ -115,6 +116,22 @@ func TestMoreShards(t *testing.T) {
 	for shard, n := range count {
 		if n < ids/now*8/10 || n > ids/now*12/10 {
 			t.Errorf("%d of %d ids are in shard %d of %d", n, ids, shard, now)
+		}
+	}
+}
+
+// TestIDsSort: ids that are made later sort later in their shard, whatever the queue was raised to.
+func TestIDsSort(t *testing.T) {
+	t.Parallel()
+	for _, now := range []int{1, 3, 9} {
+		last := map[int]job.ID{}
+		for range 1000 {
+			id := job.SpreadID(uuid.Must(uuid.NewV7()), 3, now)
+			shard, err := id.Shard()
+			if err != nil || id <= last[shard] {
+				t.Fatalf("%d shards: %s comes after %s: %v", now, id, last[shard], err)
+			}
+			last[shard] = id
 		}
 	}
 }

@@ -73,7 +73,7 @@ func (j Job) checkTemplate(queue string, shards int) error {
 		return &InvalidError{Field: "then", Reason: "is nested: list all following jobs in the first one"}
 	}
 	j = j.WithDefaults()
-	j.Queue, j.ID = queue, RandomID([16]byte{}, shards)
+	j.Queue, j.ID = queue, UniqueID([16]byte{}, shards)
 	return j.Check(shards)
 }
 

@@ -87,7 +87,7 @@ func TestTemplates(t *testing.T) {
 	}{
 		"good":         {job.Job{Kind: "a", Then: []job.Job{{Kind: "b"}}}, ""},
 		"no kind":      {job.Job{}, "kind"},
-		"with id":      {job.Job{Kind: "a", ID: job.RandomID([16]byte{}, 4)}, "template"},
+		"with id":      {job.Job{Kind: "a", ID: job.UniqueID([16]byte{}, 4)}, "template"},
 		"with queue":   {job.Job{Kind: "a", Queue: "q"}, "template"},
 		"with key":     {job.Job{Kind: "a", Key: "k"}, "template"},
 		"with due":     {job.Job{Kind: "a", Due: time.UnixMilli(1)}, "template"},
@@ -105,7 +105,7 @@ func TestTemplates(t *testing.T) {
 			t.Errorf("%s: %v, want field %q", name, err, c.field)
 		}
 		j := c.template
-		j.ID, j.Queue, j.Key, j.Request, j.Due, j.Occurrence, j.After = job.RandomID([16]byte{}, 4), "q", "", nil, time.Time{}, job.Occurrence{}, ""
+		j.ID, j.Queue, j.Key, j.Request, j.Due, j.Occurrence, j.After = job.UniqueID([16]byte{}, 4), "q", "", nil, time.Time{}, job.Occurrence{}, ""
 		err = j.WithDefaults().Check(4)
 		if strings.HasPrefix(c.field, "then") != (err != nil) && c.field != "kind" && c.field != "on_failure" {
 			t.Errorf("%s, as a job: %v", name, err)

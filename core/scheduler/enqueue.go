@@ -3,11 +3,12 @@ package scheduler
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
@@ -99,13 +100,15 @@ func (s *Scheduler) Enqueue(ctx context.Context, j job.Job) (engine.Receipt, err
 	case j.Key != "":
 		j.ID = job.KeyedID(name, j.Key, q.First)
 	default:
-		sum := sha256.Sum256([]byte(s.newID()))
-		j.ID, own = job.SpreadID([16]byte(sum[:]), q.First, q.Shards), true
+		j.ID, own = job.SpreadID(s.newID(), q.First, q.Shards), true
 	}
 	rec, err := again(ctx, s, func() (engine.Receipt, error) { return s.Submit(ctx, j) }, unknown)
 	rec.Duplicate = rec.Duplicate && !own
 	return rec, err
 }
+
+// NewUUID makes a UUID that begins with the time (version 7), for job.UniqueID.
+func NewUUID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
 
 // MaxMany is how many jobs EnqueueMany takes.
 const MaxMany = 1000

@@ -59,9 +59,9 @@ type Options struct {
 	// away so that all have as many; nil: Rank is as the engine's options have it, and what a
 	// process owns it keeps. The scheduler runs it.
 	Members *member.Group
-	// NewID makes what the ids of jobs without a key are made from: texts that are unique
-	// for ever; default: random UUIDs.
-	NewID func() string
+	// NewID makes what the ids of jobs without a key are made from (job.UniqueID); default: UUIDs that
+	// begin with the time.
+	NewID func() uuid.UUID
 	// Engine is the rest; its Executor is the scheduler's own, and so is its Forward unless it has one.
 	Engine engine.Options
 }
@@ -80,7 +80,7 @@ type Scheduler struct {
 
 	name   string // the engine's
 	addr   string // likewise
-	newID  func() string
+	newID  func() uuid.UUID
 	clock  clock.Clock
 	logger *slog.Logger
 	ttl    time.Duration
@@ -137,7 +137,7 @@ func New(o Options) (*Scheduler, error) {
 	s.pause = s.ttl / 100
 	s.divide()
 	if s.newID == nil {
-		s.newID = uuid.NewString
+		s.newID = NewUUID
 	}
 	return s, nil
 }

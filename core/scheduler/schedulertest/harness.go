@@ -2,6 +2,7 @@ package schedulertest
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/uuid"
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
@@ -190,9 +193,10 @@ func (h *Harness) crashesAt(k engine.StepKind) bool {
 }
 
 // newID names jobs, in the order in which they are enqueued.
-func (h *Harness) newID() string {
+func (h *Harness) newID() (id uuid.UUID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ids++
-	return fmt.Sprint("id ", h.ids)
+	binary.BigEndian.PutUint64(id[8:], uint64(h.ids))
+	return id
 }

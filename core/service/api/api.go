@@ -13,6 +13,7 @@ import (
 
 	"fencepost/core/engine"
 	"fencepost/core/job"
+	"fencepost/core/scheduler"
 	"fencepost/core/service/query"
 	"fencepost/core/store"
 )
@@ -47,7 +48,8 @@ type Options struct {
 	JobDefaults
 	Limits
 	Probes
-	// NewID returns unique ids of requests, jobs and triggers; default: random UUIDs.
+	// NewID returns unique ids of requests, jobs and triggers; default: UUIDs that begin with
+	// the time (job.UniqueID).
 	NewID func() uuid.UUID
 	// Now is the wall clock; default time.Now.
 	Now func() time.Time
@@ -121,7 +123,7 @@ func Handler(o Options) http.Handler {
 	o.MaxBody, o.Timeout = cmp.Or(max(o.MaxBody, 0), DefaultMaxBody), cmp.Or(max(o.Timeout, 0), DefaultTimeout)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.NewID == nil {
-		o.NewID = uuid.New
+		o.NewID = scheduler.NewUUID
 	}
 	if o.Now == nil {
 		o.Now = time.Now

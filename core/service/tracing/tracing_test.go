@@ -254,7 +254,7 @@ func TestCollectorHangs(t *testing.T) {
 		watch := tr.Observer(nil)
 		began, calls := time.Now(), 5_000
 		for n := range calls {
-			run := job.Run{Job: job.Job{ID: job.RandomID([16]byte{byte(n), byte(n >> 8)}, 1), Queue: "q", Kind: "k"}, ID: job.NewRunID(1, uint32(n)), Attempt: 1, Due: began.UnixMilli()}
+			run := job.Run{Job: job.Job{ID: job.UniqueID([16]byte{byte(n), byte(n >> 8)}, 1), Queue: "q", Kind: "k"}, ID: job.NewRunID(1, uint32(n)), Attempt: 1, Due: began.UnixMilli()}
 			if err := handler(t.Context(), &worker.Task{Run: run}); err != nil {
 				t.Fatal(err)
 			}
@@ -294,7 +294,7 @@ func TestForgotten(t *testing.T) {
 	handler := tr.Handlers(map[string]worker.Handler{"k": func(context.Context, *worker.Task) error { return nil }})["k"]
 	watch, shard := tr.Observer(nil), store.ShardID{Queue: "q"}
 	run := func(fence int64) {
-		x := job.Run{Job: job.Job{ID: job.RandomID([16]byte{}, 1), Queue: "q", Kind: "k"}, ID: job.NewRunID(fence, 1), Attempt: 1}
+		x := job.Run{Job: job.Job{ID: job.UniqueID([16]byte{}, 1), Queue: "q", Kind: "k"}, ID: job.NewRunID(fence, 1), Attempt: 1}
 		if err := handler(t.Context(), &worker.Task{Run: x}); err != nil {
 			t.Fatal(err)
 		}
