@@ -86,14 +86,23 @@ func build(t *testing.T) string {
 	return bin
 }
 
+// given are the ports that freePort has returned. The kernel may name one again until somebody
+// listens there.
+var given sync.Map
+
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		_ = l.Close()
+		if _, twice := given.LoadOrStore(port, true); !twice {
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func start(t *testing.T, bin, name string, env ...string) *daemon {
