@@ -92,14 +92,20 @@ func (d *division) takes(name, group int) bool {
 	return name >= 0 && d.all.takes(name) && d.groups[group].takes(name)
 }
 
-// best finds the name that a key scores highest of those that take it.
-func (d *division) best(c *claim) {
-	c.name = -1
+// highest is the name that a key scores highest of those that may have it, and how high; -1: none may.
+func (d *division) highest(key uint64, may func(name int) bool) (name int, best uint64) {
+	name = -1
 	for i, h := range d.hashes {
-		if s := score(c.hash, h); d.takes(i, c.group) && (c.name < 0 || s > c.score) {
-			c.name, c.score = i, s
+		if s := score(key, h); may(i) && (name < 0 || s > best) {
+			name, best = i, s
 		}
 	}
+	return name, best
+}
+
+// best finds the name that a key scores highest of those that take it.
+func (d *division) best(c *claim) {
+	c.name, c.score = d.highest(c.hash, func(name int) bool { return d.takes(name, c.group) })
 }
 
 // first finds the open claim with the highest score, or one that is stuck: no name takes its key.
@@ -133,20 +139,16 @@ func (d *division) give(i int) {
 // than the second, and fewer of c's group, so more of some other group; there the two exchange
 // their numbers.
 func (d *division) makeRoom(c claim) {
-	from, best := -1, uint64(0)
-	for i, h := range d.hashes {
-		if s := score(c.hash, h); d.groups[c.group].takes(i) && (from < 0 || s > best) {
-			from, best = i, s
-		}
-	}
-	moves, to := -1, -1
+	from, _ := d.highest(c.hash, d.groups[c.group].takes)
+	moves, to, best := -1, -1, uint64(0)
 	for i, g := range d.given {
-		if load := d.groups[g.group].load; g.name == from {
-			for name, h := range d.hashes {
-				if s := score(g.hash, h); d.all.takes(name) && load[from] > load[name] && (moves < 0 || s > best) {
-					moves, to, best = i, name, s
-				}
-			}
+		if g.name != from {
+			continue
+		}
+		load := d.groups[g.group].load
+		name, s := d.highest(g.hash, func(name int) bool { return d.all.takes(name) && load[from] > load[name] })
+		if name >= 0 && (moves < 0 || s > best) {
+			moves, to, best = i, name, s
 		}
 	}
 	g := &d.given[moves]
