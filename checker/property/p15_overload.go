@@ -70,6 +70,10 @@ type Overload struct {
 	WatchedMS     float64 `json:"watched_ms"`
 	// Why says that it cannot be judged; "" if it can.
 	Why string `json:"why,omitempty"`
+
+	// ofSmaller is the part of the smaller capacity that ended, where Why is nothing but that there
+	// are two; nil: Why is something else, or nothing.
+	ofSmaller *float64
 }
 
 // underOverload measures the run's overload; nil if it has none.
@@ -127,30 +131,44 @@ func (a *Judgement) measureOverload(f history.FaultWindow) *Overload {
 	out.CapacityPerS = (out.BeforePerS + out.AfterPerS) / 2
 	others := a.othersUnder(f)
 	judged := past.Without([]history.Span{over}, spansOf(others))
+	goodput := perSecond(ends, judged)
 	if out.CapacityPerS > 0 {
-		out.GoodputRatio = perSecond(ends, judged) / out.CapacityPerS
+		out.GoodputRatio = goodput / out.CapacityPerS
 	}
 	a.askedUnder(out, f, others, end)
 	a.startedUnder(out, f, others, end)
 	a.commandedUnder(out, f, others)
 	out.WatchedMS = float64(end-f.To) / 1e6
-	if out.Why = out.why(f); out.Why == "" && lengthOf(judged) < leastJudged {
+	out.Why = out.why(f)
+	switch short := lengthOf(judged) < leastJudged; {
+	case short && out.Why == "":
 		out.Why = fmt.Sprintf("other faults leave %s of the overload", phrase.MS(lengthOf(judged)))
+	case !short && out.apart() && out.offered(f):
+		part := goodput / min(out.BeforePerS, out.AfterPerS)
+		out.ofSmaller = &part
 	}
 	return out
 }
 
+// apart says that there is not one capacity.
+func (o *Overload) apart() bool {
+	return math.Abs(o.BeforePerS-o.AfterPerS)/max(o.BeforePerS, o.AfterPerS, 1) > mostApart && min(o.BeforePerS, o.AfterPerS) > 0
+}
+
+// offered says that as much came as was to come.
+func (o *Overload) offered(f history.FaultWindow) bool {
+	return o.OfferedPerS >= leastOffered*f.Fault.Times*o.BeforePerS
+}
+
 // why says what is wrong with the numbers, "" if nothing is.
 func (o *Overload) why(f history.FaultWindow) string {
-	apart := math.Abs(o.BeforePerS-o.AfterPerS) / max(o.BeforePerS, o.AfterPerS, 1)
-	want := f.Fault.Times * o.BeforePerS
 	switch {
 	case o.BeforePerS == 0 || o.AfterPerS == 0:
 		return "no job ended while the workers were saturated"
-	case apart > mostApart:
+	case o.apart():
 		return fmt.Sprintf("what can be done was %.0f jobs a second before and %.0f afterwards: that is not one capacity", o.BeforePerS, o.AfterPerS)
-	case o.OfferedPerS < leastOffered*want:
-		return fmt.Sprintf("%.0f jobs a second came, and %g times the capacity is %.0f", o.OfferedPerS, f.Fault.Times, want)
+	case !o.offered(f):
+		return fmt.Sprintf("%.0f jobs a second came, and %g times the capacity is %.0f", o.OfferedPerS, f.Fault.Times, f.Fault.Times*o.BeforePerS)
 	}
 	return ""
 }
@@ -364,15 +382,20 @@ func taken(j *past.Job) (call *past.Op, start *history.Event) {
 func (a *Judgement) readOverload(t history.Threshold) reading {
 	o := a.underOverload()
 	need, fewer := shares["p99"].need, shares["p95"].need
-	switch {
-	case o == nil:
+	if o == nil {
 		return reading{why: "there was no overload"}
-	case o.Why != "":
-		return reading{why: o.Why}
 	}
 	events := []*history.Event{}
 	for _, f := range a.injections(faultOverload) {
 		events = append(events, a.FaultEvents(f.Fault.ID)...)
+	}
+	switch {
+	case t.Overload == history.OverloadGoodput && o.ofSmaller != nil && *o.ofSmaller < t.Least:
+		// A system that an overload leaves slower has two capacities. What is too little of the smaller one is too
+		// little of each.
+		return reading{part: *o.ofSmaller, of: fmt.Sprintf("of the smaller capacity, with %.0f jobs a second; %s", o.OfferedPerS, o.Why), events: events}
+	case o.Why != "":
+		return reading{why: o.Why}
 	}
 	of := fmt.Sprintf("with %.0f jobs a second for a capacity of %.0f (%.0f before, %.0f after)", o.OfferedPerS, o.CapacityPerS, o.BeforePerS, o.AfterPerS)
 	switch t.Overload {
