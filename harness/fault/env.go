@@ -37,6 +37,10 @@ type Env struct {
 	// says that it took them: a known-broken variant. Their proofs stay as they are.
 	Inert Family
 
+	// Hello is what a node answers in whatever state, as long as it runs; nil: Cassandra's.
+	Hello []byte
+	// SpeaksFirst: a node says something to whoever connects, before it is asked.
+	SpeaksFirst bool
 	// Read makes a SERIAL read with the node as coordinator, to see whether consensus
 	// is reachable through it; NoQuorum reports an error by which the coordinator
 	// itself says that it is not.

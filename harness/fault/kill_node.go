@@ -14,13 +14,13 @@ import (
 func init() {
 	register(Kind{
 		Name: "kill-node", On: Node, Family: FamilyNode,
-		About: "SIGKILL Cassandra nodes; started again at heal",
+		About: "SIGKILL nodes; started again at heal",
 		Proof: "*gone*; its port refuses connections",
 		Swarm: &Draw{Place: 5, Restart: true},
 		New:   plain(endNode{"SIGKILL", cluster.Node.Kill}),
 	}, Kind{
 		Name: "restart-node", On: Node, Family: FamilyNode,
-		About: "stop Cassandra nodes cleanly (SIGTERM: they drain); started again at heal",
+		About: "stop nodes cleanly (SIGTERM; Cassandra drains); started again at heal",
 		Proof: "*gone*; its port refuses connections",
 		New:   plain(endNode{"SIGTERM", cluster.Node.Stop}),
 	})
@@ -76,7 +76,7 @@ func (a *endedNodes) Probe(ctx context.Context) Evidence {
 			return Evidence{Text: n.Name() + " " + firstLine(err)}
 		}
 	}
-	ev := Evidence{Proven: true, Text: a.signal + " ended " + names + "; their CQL ports refuse connections"}
+	ev := Evidence{Proven: true, Text: a.signal + " ended " + names + "; their ports refuse connections"}
 	ev.rest(ctx, a.env, a.nodes)
 	return ev
 }

@@ -58,7 +58,10 @@ type Needs struct {
 	Service bool // a sink that is a process of its own
 	Rows    bool // a sink in a database, whose rows others can lock
 	Proxy   bool // a sink that is reached by HTTP, with a proxy before it
+	Nodes   int  // at least so many nodes, and of a fault of workers no more than workers; 0: any number
 	Hold    bool // a client that is held: the fault is nothing but the hold of its trigger
+	// Leaderless: nodes of which each that sees a majority can do all.
+	Leaderless bool
 }
 
 // Words say what is needed.

@@ -33,6 +33,7 @@ func init() {
 		Params: []string{"mode"},
 		// All see a majority, but with one node more gone too few do.
 		Takes: history.TakesOneNode,
+		Needs: Needs{Nodes: 3, Leaderless: true},
 		Swarm: &Draw{Place: 3},
 		New:   cutting(func(m link.Mode) Fault { return bridge{m} }),
 	})

@@ -52,6 +52,7 @@ func init() {
 		Params: []string{"mode"},
 		// A worker loses one node, and the others see each other.
 		Takes: history.TakesNothing,
+		Needs: Needs{Nodes: 2},
 		Swarm: &Draw{Place: 2, All: true, Params: drawMode},
 		New:   workerCut{of: ring, passes: "the links to the other nodes passed %d bytes", must: true}.make,
 	})

@@ -13,7 +13,7 @@ import (
 func init() {
 	register(Kind{
 		Name: "pause-node", On: Node, Family: FamilyNode,
-		About: "SIGSTOP Cassandra nodes, SIGCONT at heal",
+		About: "SIGSTOP nodes, SIGCONT at heal",
 		Proof: "*stands still*, *silent*",
 		Swarm: &Draw{Place: 4},
 		New:   plain(pauseNode{}),
@@ -30,7 +30,7 @@ func (pauseNode) Inject(ctx context.Context, env *Env, targets []string) (Active
 	}
 	a := &activePauseNode{env: env, since: time.Now()}
 	for _, n := range nodes {
-		a.services = append(a.services, newService(ctx, n.Name(), cluster.AddrOf(env.Cluster, n), cqlOptions, env.secure(n.IP())))
+		a.services = append(a.services, newService(ctx, n.Name(), cluster.AddrOf(env.Cluster, n), env.hello(n.IP())))
 		if err := env.do(func() error { return n.Pause(ctx) }); err != nil {
 			return nil, errors.Join(err, a.Heal(ctx))
 		}

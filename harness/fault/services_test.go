@@ -32,7 +32,7 @@ func startService(t *testing.T) *osproc.Service {
 			return cmd
 		},
 		Ready: func(ctx context.Context) error {
-			_, err := greet(ctx, addr, HTTPOptions, nil)
+			_, err := greet(ctx, addr, greeting{ask: HTTPOptions})
 			return err
 		},
 	}
@@ -108,7 +108,7 @@ func TestFaultsOfServicesMustProveThemselves(t *testing.T) {
 				env.Inert = Of(fault).Family
 			}
 			mustProve(t, env, Spec{Fault: fault, Targets: []string{target}}, 0, c.proofs)
-			if _, err := greet(t.Context(), process.Addr(), HTTPOptions, nil); err != nil {
+			if _, err := greet(t.Context(), process.Addr(), greeting{ask: HTTPOptions}); err != nil {
 				t.Errorf("it does not answer when it is over: %v", err)
 			}
 		})

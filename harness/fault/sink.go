@@ -69,7 +69,7 @@ func (pauseSink) Inject(ctx context.Context, env *Env, _ []string) (Active, erro
 	if env.Sink == nil {
 		return nil, errNoService
 	}
-	a := &activePauseSink{env: env, since: time.Now(), service: newService(ctx, "the sink", env.Sink.Addr(), env.SinkGreeting, nil)}
+	a := &activePauseSink{env: env, since: time.Now(), service: newService(ctx, "the sink", env.Sink.Addr(), greeting{ask: env.SinkGreeting})}
 	return a, env.do(func() error { return env.Sink.Pause(ctx) })
 }
 
