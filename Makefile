@@ -29,17 +29,21 @@ cluster_flags = $(call flags,cluster image)
 # FENCEPOST_PASSWORD or a file.
 external_flags = $(if $(filter external,$(CLUSTER)),$(if $(findstring command,$(origin USERNAME)),$(call flags,username)) \
 	$(call flags,contact-points datacenter password-file tls-ca tls-cert tls-key tls-server-name) $(call switches,tls tls-insecure))
+# Where a run keeps its locks, if not in Cassandra: by STORE, or by the system's name.
+STORES := etcd nats postgres redis zookeeper
+other_store := $(filter $(STORES),$(firstword $(subst -, ,$(or $(STORE),$(SYSTEM)))))
 # What a run needs: containers and external clusters bring Java and Cassandra. A rolling
 # upgrade needs the previous version too.
-run_deps = build $(if $(or $(findstring mixed-versions,$(SCENARIO)$(SCENARIOS)),$(filter all,$(SCENARIO)),$(filter jobs,$(SET))),previous) $(if $(filter docker external,$(CLUSTER)),,deps)
+run_deps = build $(if $(or $(findstring mixed-versions,$(SCENARIO)$(SCENARIOS)),$(filter all,$(SCENARIO)),$(filter jobs,$(SET))),previous) $(if $(other_store),systems,$(if $(filter docker external,$(CLUSTER)),,deps))
 
 .PHONY: help
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 	@echo
-	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|broken/NAME|exec:CMD] [SINK=cassandra|http|postgres]'
+	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|redis-set|…|broken/NAME|exec:CMD] [SINK=cassandra|http|postgres]'
 	@echo '             [CLUSTER=auto|local|docker|up|external] [WORKLOAD=plain|NAME] [WORKERS=] [CLIENTS=] [TTL=6s] [DURATION=8s]'
-	@echo '             [PAXOS=v1|v2|…]'
+	@echo '             [STORE=etcd|nats|postgres|redis|zookeeper]     (of SYSTEM=exec:CMD: docs/stores.md)'
+	@echo '             [CASSANDRA=3.11.9|4.1.10|…] [PAXOS=v1|v2|…]'
 	@echo '             [IMAGE=cassandra:5.0.6]     (of CLUSTER=docker: docs/docker.md)'
 	@echo '             [CONTACT_POINTS=host,host:port USERNAME= PASSWORD_FILE= DATACENTER= TLS=1 TLS_CA= …]     (of CLUSTER=external: docs/external-cluster.md)'
 	@echo '             [JUNIT=junit.xml] [SUMMARY=auto|FILE]     (of evidence too: docs/ci.md)'
@@ -67,10 +71,16 @@ build: ## Build the tools into bin/
 previous: ## Build the worker of the previous version, for the scenario jobs-mixed-versions
 	@scripts/build-previous
 
+.PHONY: systems
+systems: ## Build the locks on other stores, and fetch the servers of one: make systems STORE=etcd
+	@mkdir -p $(BIN)
+	cd systems && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o ../$(BIN)/locks ./cmd/locks
+	@$(foreach s,$(other_store),scripts/fetch-store $(s) >/dev/null;)
+
 .PHONY: deps
 deps: ## Find or install Java and Maven, fetch Cassandra into the user's cache
 	@scripts/ensure-tools
-	@scripts/fetch-cassandra
+	@scripts/fetch-cassandra $(CASSANDRA)
 
 # Fail before anything is built.
 ifneq ($(filter chaos,$(MAKECMDGOALS)),)
@@ -78,7 +88,7 @@ $(if $(SCENARIO),,$(error SCENARIO is missing: make chaos SCENARIO=partition; th
 endif
 .PHONY: chaos
 chaos: $(run_deps) ## Run a scenario: make chaos SCENARIO=partition
-	@$(BIN)/fencepost chaos $(SCENARIO) $(if $(SYSTEM),'--system=$(SYSTEM)') $(call flags,seed sink contention workload workers clients ttl duration paxos junit summary) $(call switches,keep) $(cluster_flags) $(external_flags) $(ARGS)
+	@$(BIN)/fencepost chaos $(SCENARIO) $(if $(SYSTEM),'--system=$(SYSTEM)') $(call flags,seed sink contention workload workers clients ttl duration store cassandra paxos junit summary) $(call switches,keep) $(cluster_flags) $(external_flags) $(ARGS)
 
 # Of benchmarks in small letters too.
 SUBJECT := $(or $(subject),$(SUBJECT))
@@ -108,7 +118,7 @@ docs: build ## Write the generated pages and tables of docs/
 
 .PHONY: up
 up: $(run_deps) ## Start a cluster and three schedulers, and leave them running: make up [SCHEDULERS=0] [PORT=8080] [DATACENTERS=3,1]
-	@$(BIN)/fencepost up --background --schedulers=$(or $(SCHEDULERS),$(if $(DATACENTERS),0,3)) $(call flags,datacenters port) $(cluster_flags) $(ARGS)
+	@$(BIN)/fencepost up --background --schedulers=$(or $(SCHEDULERS),$(if $(DATACENTERS),0,3)) $(call flags,datacenters port cassandra paxos) $(cluster_flags) $(ARGS)
 
 .PHONY: down
 down: ## Stop what make up started
@@ -188,6 +198,7 @@ lint: ## gofmt, go vet, staticcheck, RESULTS.md is what results/ gives, no area 
 	@scripts/words
 	$(GO) tool staticcheck ./...
 	$(GO) tool staticcheck -tags $(TAGS) ./...
+	cd systems && $(GO) vet ./... && $(shell $(GO) tool -n staticcheck) ./...
 	$(GO) run ./cmd/fencepost results --check
 	$(GO) test -count=1 ./scripts -run '^TestBudget$$'
 

@@ -108,6 +108,27 @@ func TestPaxosUnsafe(t *testing.T) {
 	}
 }
 
+// TestReleases: the same bug in a release of Cassandra that has it, and not in the next one, which
+// mends it (CASSANDRA-12126).
+func TestReleases(t *testing.T) {
+	if os.Getenv("FENCEPOST_E2E_OWN_CLUSTER") == "" {
+		t.Skip("starts clusters of its own: scripts/test-real runs it before it brings the shared one up")
+	}
+	for release, want := range map[string]checker.Verdict{"3.11.9": checker.Fail, "3.11.10": checker.Pass} {
+		t.Run(release, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "fetch-cassandra"), release)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			code, res, out := chaos(t, paxos.Lease, "--cluster=local", "--cassandra="+release, "--seed=1")
+			if code != want.ExitCode() || res.Verdict != want {
+				t.Errorf("exit code %d, verdict %s, want %s\n%s", code, res.Verdict, want, out)
+				keep(t, out)
+			}
+		})
+	}
+}
+
 // TestReplay makes a red run and carries out its plan again: the same plan to the
 // byte, red by the same property, in a directory that names the first run.
 func TestReplay(t *testing.T) {

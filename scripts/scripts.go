@@ -2,19 +2,49 @@
 // must agree on.
 package scripts
 
-import _ "embed"
+import (
+	"embed"
+	"slices"
+	"strings"
+)
 
-// CassandraVersion is the release that scripts/fetch-cassandra fetches.
+// CassandraVersion is the release of Cassandra that runs use unless they name another.
 const CassandraVersion = "5.0.6"
 
 // PostgresVersion is the release that scripts/fetch-postgres fetches.
 const PostgresVersion = "17.6.0"
 
-// CassandraSums is the list of that release's jars, in the format of sha256sum:
-// a line a jar, hex digest, two spaces, file name.
-//
-//go:embed cassandra-5.0.6.sha256
-var CassandraSums string
+//go:embed cassandra/*.sha256
+var cassandra embed.FS
+
+// StoreVersions are the releases of other stores that scripts/fetch-store fetches.
+var StoreVersions = map[string]string{"etcd": "3.7.3", "nats": "2.15.2", "redis": "7.0.15", "zookeeper": "3.9.3"}
+
+const sums = ".sha256"
+
+// CassandraReleases are those that scripts/fetch-cassandra fetches, sorted as text.
+func CassandraReleases() []string {
+	entries, err := cassandra.ReadDir("cassandra")
+	if err != nil {
+		panic(err) // it is built in
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, strings.TrimSuffix(e.Name(), sums))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// CassandraSums is the list of a release's jars, in the format of sha256sum: a line a jar,
+// hex digest, two spaces, file name. Of one that CassandraReleases does not have it is "".
+func CassandraSums(release string) string {
+	text, err := cassandra.ReadFile("cassandra/" + release + sums)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
 
 // Digest is the script digest, for bash: the digest of what decides a run's verdict.
 //

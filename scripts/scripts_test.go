@@ -61,7 +61,7 @@ func newBench(t *testing.T) *bench {
 		}
 		b.write(filepath.Join(b.dir, "scripts", name), string(text), 0o755)
 	}
-	b.write(filepath.Join(b.dir, "scripts", "cassandra-pom.xml"), "<project/>", 0o644)
+	b.write(filepath.Join(b.dir, "scripts", "cassandra", "pom.xml"), "<project/>", 0o644)
 	b.write(filepath.Join(b.dir, "mvn"), fakeMaven, 0o755)
 	var sums strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(jars)) {
@@ -69,7 +69,7 @@ func newBench(t *testing.T) *bench {
 		fmt.Fprintf(&sums, "%s  %s\n", hex.EncodeToString(sum[:]), name)
 		b.write(filepath.Join(b.network, name), jars[name], 0o644)
 	}
-	b.write(filepath.Join(b.dir, "scripts", "cassandra-"+CassandraVersion+".sha256"), sums.String(), 0o644)
+	b.write(filepath.Join(b.dir, "scripts", "cassandra", CassandraVersion+".sha256"), sums.String(), 0o644)
 	// Of another platform: brought by Maven, not listed, to be dropped.
 	b.write(filepath.Join(b.network, "native-1.0-osx-x86_64.jar"), "x", 0o644)
 	return b
@@ -236,25 +236,68 @@ func TestFetchRefusesWrongJars(t *testing.T) {
 
 func TestSumsAreWellFormed(t *testing.T) {
 	t.Parallel()
-	seen := map[string]bool{}
-	cassandra := false
-	for line := range strings.Lines(CassandraSums) {
-		sum, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
-		if b, err := hex.DecodeString(sum); !ok || err != nil || len(b) != sha256.Size || !strings.HasSuffix(name, ".jar") || seen[name] {
-			t.Errorf("malformed or repeated: %q", line)
+	if !slices.Contains(CassandraReleases(), CassandraVersion) {
+		t.Error("the default release has no list")
+	}
+	for _, release := range CassandraReleases() {
+		seen := map[string]bool{}
+		for line := range strings.Lines(CassandraSums(release)) {
+			sum, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
+			if b, err := hex.DecodeString(sum); !ok || err != nil || len(b) != sha256.Size || !strings.HasSuffix(name, ".jar") || seen[name] {
+				t.Errorf("%s: malformed or repeated: %q", release, line)
+			}
+			seen[name] = true
 		}
-		seen[name] = true
-		cassandra = cassandra || name == "cassandra-all-"+CassandraVersion+".jar"
+		if !seen["cassandra-all-"+release+".jar"] {
+			t.Errorf("%s: the database itself is not in the list", release)
+		}
 	}
-	if !cassandra {
-		t.Error("the database itself is not in the list")
-	}
-	pom, err := os.ReadFile("cassandra-pom.xml")
+	script, err := os.ReadFile("fetch-cassandra")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(pom), "<version>"+CassandraVersion+"</version>") {
-		t.Error("the pom asks for another version")
+	if !strings.Contains(string(script), "\ndefault="+CassandraVersion+"\n") {
+		t.Error("the script has another default")
+	}
+	if sums := CassandraSums("1.0.0"); sums != "" {
+		t.Errorf("the list of a release that is not there: %q", sums)
+	}
+}
+
+// TestFetchOther: a release beside the default has a list and a directory of its own; one
+// without a list is refused until it is added.
+func TestFetchOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const other = "9.9.1-beta2"
+	for _, args := range [][]string{{other}, {"--check", other}, {"--add"}, {"../5.0.6"}, {CassandraVersion, other}} {
+		if code, _, log := b.run(args...); code != 64 || b.calls() != 0 {
+			t.Errorf("%q: exit code %d, %d calls\n%s", args, code, b.calls(), log)
+		}
+	}
+	if code, _, log := b.run(other); code != 64 || !strings.Contains(log, CassandraVersion) || !strings.Contains(log, "--add "+other) {
+		t.Errorf("exit code %d\n%s", code, log)
+	}
+	if code, _, log := b.run("--add", other); code == 0 || !strings.Contains(log, "cassandra-all-"+other) {
+		t.Errorf("a list without the database: exit code %d\n%s", code, log)
+	}
+	b.write(filepath.Join(b.network, "cassandra-all-"+other+".jar"), "the database", 0o644)
+	lib := filepath.Join(b.cache, "cassandra", other, "lib")
+	if out := b.succeed("--add", other); out != lib+"\n" {
+		t.Errorf("printed %q", out)
+	}
+	if code, _, log := b.run("--add", other); code != 1 || !strings.Contains(log, "there already") {
+		t.Errorf("added twice: exit code %d\n%s", code, log)
+	}
+	b.succeed("--check", other)
+	if err := os.WriteFile(filepath.Join(lib, "one-1.0.jar"), []byte("other"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, _ := b.run("--check", other); code != 1 {
+		t.Errorf("a changed jar: exit code %d", code)
+	}
+	if _, err := os.Stat(b.lib("")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the default release was fetched too: %v", err)
 	}
 }
 
@@ -270,5 +313,52 @@ func TestPostgres(t *testing.T) {
 		if err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s has no %q (%v)", file, want, err)
 		}
+	}
+}
+
+// TestStoreVersions: the script, the modules and lists beside it and the tool name the same
+// releases of stores.
+func TestStoreVersions(t *testing.T) {
+	t.Parallel()
+	read := func(path string) string {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	script := read("fetch-store")
+	for store, version := range StoreVersions {
+		if !strings.Contains(script, "["+store+"]="+version) {
+			t.Errorf("the script has another release of %s than %s", store, version)
+		}
+	}
+	for path, want := range map[string]string{
+		"../stores/etcd/go.mod": "go.etcd.io/etcd/server/v3 v" + StoreVersions["etcd"],
+		"../stores/nats/go.mod": "github.com/nats-io/nats-server/v2 v" + StoreVersions["nats"],
+		"../systems/go.mod":     "go.etcd.io/etcd/client/v3 v" + StoreVersions["etcd"],
+		"zookeeper/pom.xml":     "<version>" + StoreVersions["zookeeper"] + "</version>",
+		"zookeeper/" + StoreVersions["zookeeper"] + ".sha256": "  zookeeper-" + StoreVersions["zookeeper"] + ".jar\n",
+	} {
+		if !strings.Contains(read(path), want) {
+			t.Errorf("%s has no %q", path, want)
+		}
+	}
+	if !strings.Contains(script, "[postgres]="+PostgresVersion) {
+		t.Error("the script has another release of postgres")
+	}
+	for _, args := range [][]string{nil, {"consul"}, {"etcd", "nats"}, {"--check"}} {
+		cmd := exec.Command("./fetch-store", args...)
+		cmd.Env = append(os.Environ(), "FENCEPOST_CACHE="+t.TempDir())
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != 64 || !strings.Contains(string(out), "etcd nats postgres redis zookeeper") {
+			t.Errorf("%q: %v\n%s", args, err, out)
+		}
+	}
+	cmd := exec.Command("./fetch-store", "--check", "nats")
+	cmd.Env = append(os.Environ(), "FENCEPOST_CACHE="+t.TempDir())
+	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "nats is not in") {
+		t.Errorf("an empty cache: %v\n%s", err, out)
 	}
 }

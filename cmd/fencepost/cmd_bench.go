@@ -155,7 +155,7 @@ func runBench(cmd *cobra.Command, f benchFlags) error {
 		}
 		return f.runAll(ctx, suites, nil, "none", out)
 	}
-	return onCluster(cmd, f.cluster, "", cluster.Plain(), f.seed, func(c cluster.Cluster, backend string) error {
+	return onCluster(cmd, f.cluster, cluster.Plain(), f.seed, func(c cluster.Cluster, backend string) error {
 		return f.runAll(ctx, suites, c, backend, out)
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +16,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/cluster/servers"
 	"fencepost/harness/plan"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
@@ -25,7 +26,6 @@ import (
 	"fencepost/harness/target/own"
 	"fencepost/harness/target/sinks"
 	"fencepost/harness/target/system"
-	"fencepost/internal/choice"
 	"fencepost/reports"
 )
 
@@ -36,7 +36,7 @@ type chaosFlags struct {
 	system   string
 	workload string
 	keep     bool
-	paxos    string
+	nodes    nodeChoice
 	override scenario.Overrides
 	gate     gateFlags
 	// repeat is what make needs beside all this to go to the same external cluster.
@@ -69,7 +69,8 @@ input; the worst of several (docs/ci.md).`,
 	fl.StringVar(&f.system, "system", system.Core, "system under test: core, lock-per-job, broken/NAME (see: fencepost list), or exec:CMD, a program of your own (docs/own-system.md)")
 	f.flags(fl, clusterUsage+externalUsage, "runs")
 	addExternalFlags(fl)
-	fl.StringVar(&f.paxos, "paxos", "", "Paxos variant of the cluster: "+strings.Join(cluster.PaxosVariants(), ", ")+" (default "+cluster.PaxosV2+", or what a kept cluster has)")
+	f.nodes.flags(fl)
+	fl.StringVar(&f.nodes.store, "store", "", "where the system keeps its locks: "+servers.Cassandra+", "+strings.Join(servers.Names(), ", ")+" (default: the system's own, "+servers.Cassandra+")")
 	fl.BoolVar(&f.keep, "keep", false, "keep the run's keyspace in a cluster that is kept up, or external")
 	fl.StringVar(&f.override.Contention, "contention", "", "low, medium or high (default: the scenario's)")
 	fl.IntVar(&f.override.Workers, "workers", 0, "number of worker processes (default: the scenario's)")
@@ -108,14 +109,14 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 	if err != nil {
 		return nil, usageError(err)
 	}
-	if f.paxos != "" && !slices.Contains(cluster.PaxosVariants(), f.paxos) {
-		return nil, usageError(choice.Unknown("Paxos variant", f.paxos, cluster.PaxosVariants()...))
+	if err := f.nodes.check(); err != nil {
+		return nil, err
 	}
 	list := strings.Split(names, ",")
 	if names == "all" {
 		list = scenario.Names()
 	}
-	if sys.Design() == system.Exec {
+	if sys.Design() == system.Exec && sys.Binary == "" {
 		if err := (own.Program{Words: sys.Command, Dir: dir}).Look(); err != nil {
 			return nil, usageError(err)
 		}
@@ -128,6 +129,7 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 			return nil, usageError(err)
 		}
 		override, set := f.override, f.workload
+		override.Store = cmp.Or(f.nodes.store, sys.Store)
 		if names == "all" {
 			override, set = override.For(spec.Kind()), setFor(spec, set) // the rest is meant for the others
 		}
@@ -135,7 +137,12 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 			return nil, usageError(err)
 		}
 		if err := spec.Apply(override); err != nil {
-			return nil, usageError(fmt.Errorf("%s: %w", spec.Name, err))
+			err = fmt.Errorf("%s: %w", spec.Name, err)
+			if names == "all" && override.Store != "" {
+				left = err
+				continue
+			}
+			return nil, usageError(err)
 		}
 		if err := plan.Suits(spec, sys); err != nil {
 			if names == "all" && (sys.Design() != system.Core || override.Sink != "") {
@@ -159,6 +166,17 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 	return jobs, nil
 }
 
+// builtHere refuses a lock on another store whose program has not been built.
+func builtHere(sys system.System, bin string) error {
+	if sys.Store == "" {
+		return nil
+	}
+	if err := (own.Program{Words: sys.Words(bin)}).Look(); err != nil {
+		return usageError(fmt.Errorf("system %s: run make systems: %w", sys.Name, err))
+	}
+	return nil
+}
+
 // setFor is the set of workload parameters that is asked for, "" if it is one of another kind.
 func setFor(s *scenario.Spec, name string) string {
 	if set, err := scenario.FindSet(name); err == nil && set.Kind != s.Kind().Name {
@@ -175,12 +193,24 @@ func chaos(cmd *cobra.Command, names string, f chaosFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	for _, j := range jobs {
+		if a, b := jobs[0].plan.Spec.Cluster.Store, j.plan.Spec.Cluster.Store; a != b {
+			return usageError(fmt.Errorf("%s and %s are on different stores: run them one after the other", jobs[0].name(), j.name()))
+		}
+	}
+	f.nodes.store = jobs[0].plan.Spec.Cluster.Store
+	if err := f.nodes.check(); err != nil {
+		return err
+	}
 	if f.cluster == clusterExternal {
 		if jobs, err = withoutControl(jobs, names == "all", out); err != nil {
 			return err
 		}
 	}
 	if err := f.resolve(ctx); err != nil {
+		return err
+	}
+	if err := builtHere(jobs[0].sys, f.bin); err != nil {
 		return err
 	}
 	if err := f.gate.resolve(ctx, out); err != nil {
@@ -194,7 +224,7 @@ func chaos(cmd *cobra.Command, names string, f chaosFlags) (err error) {
 	more := []string{fmt.Sprintf("--seed=%d", f.seed)}
 	before := latestRun(f.runs)
 	defer func() { forgetLatest(f.runs, before, err) }()
-	return f.gate.onSite(cmd, f.cluster, f.paxos, needed(jobs, job.layout), more, todo, func(s *site) ([]reports.GateRun, error) {
+	return f.gate.onSite(cmd, f.cluster, f.nodes, needed(jobs, job.layout), more, todo, func(s *site) ([]reports.GateRun, error) {
 		jobs, err := possible(s, jobs, job.layout, job.name, names != "all", out)
 		if err != nil {
 			return nil, err
@@ -391,11 +421,12 @@ func (f chaosFlags) command(j job) string {
 	if j.plan.Workload != "" && (j.sets || j.plan.Workload != scenario.Plain) {
 		s += " WORKLOAD=" + j.plan.Workload
 	}
-	if f.paxos != "" {
-		s += " PAXOS=" + f.paxos
+	if store := j.plan.Spec.Cluster.Store; store != "" && j.sys.Store == "" {
+		s += " STORE=" + store
 	}
+	s += f.nodes.variables()
 	switch {
-	case j.sys.Design() == system.Exec:
+	case j.sys.Design() == system.Exec && j.sys.Binary == "":
 		s += " SYSTEM='" + j.sys.Name + "'"
 	case j.sys.Name != system.Core:
 		s += " SYSTEM=" + j.sys.Name

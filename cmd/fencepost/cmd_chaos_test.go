@@ -17,10 +17,12 @@ func TestJobs(t *testing.T) {
 		flags chaosFlags
 		want  string // in the error; "" for none
 	}{
-		"a drill":                     {"paxos-lease", chaosFlags{paxos: "v1"}, ""},
+		"a drill":                     {"paxos-lease", chaosFlags{nodes: nodeChoice{paxos: "v1"}}, ""},
 		"a drill, links inert":        {"paxos-lease", chaosFlags{system: "broken/harness-links-inert"}, ""},
 		"all, overridden":             {"all", chaosFlags{override: scenario.Overrides{Contention: scenario.High}}, ""},
-		"unknown variant":             {"steady", chaosFlags{paxos: "v3"}, `unknown Paxos variant "v3"; there are: v1,`},
+		"unknown release":             {"steady", chaosFlags{nodes: nodeChoice{release: "1.2.3"}}, `unknown release "1.2.3", want one of 3.11.1,`},
+		"a release without variants":  {"steady", chaosFlags{nodes: nodeChoice{release: "3.11.9", paxos: "v2"}}, "Cassandra 3.11.9 has no variant v2, only v1"},
+		"unknown variant":             {"steady", chaosFlags{nodes: nodeChoice{paxos: "v3"}}, `unknown Paxos variant "v3"; there are: v1,`},
 		"a drill, overridden":         {"paxos-lease", chaosFlags{override: scenario.Overrides{TTL: time.Second}}, "paxos-lease: it has no workers"},
 		"a drill, broken worker":      {"steady,paxos-lease", chaosFlags{system: "broken/hilo-tokens"}, "paxos-lease: it has no workers"},
 		"a lock for each job":         {"jobs-steady", chaosFlags{system: "lock-per-job"}, ""},
@@ -40,6 +42,13 @@ func TestJobs(t *testing.T) {
 		"a workload, not drawn":       {"jobs-poison", chaosFlags{workload: "jobs-mixture"}, ""},
 		"unknown workload":            {"all", chaosFlags{workload: "mixture"}, `unknown workload "mixture"`},
 		"a workload of another kind":  {"steady", chaosFlags{workload: "jobs-mixture"}, "workload jobs-mixture is one of jobs, and the scenario one of locks"},
+		"core on another store":       {"steady", chaosFlags{nodes: nodeChoice{store: "etcd"}}, "system core keeps its locks in cassandra, so that it cannot run on --store=etcd"},
+		"core on its own store":       {"steady", chaosFlags{nodes: nodeChoice{store: "cassandra"}}, ""},
+		"a program on another store":  {"partition", chaosFlags{nodes: nodeChoice{store: "etcd"}, system: "exec:true"}, ""},
+		"another store's own lock":    {"all", chaosFlags{system: "redis-set"}, ""},
+		"a lock on a wrong store":     {"steady", chaosFlags{nodes: nodeChoice{store: "etcd"}, system: "redis-set"}, "system redis-set keeps its locks in redis"},
+		"unknown store":               {"steady", chaosFlags{nodes: nodeChoice{store: "consul"}, system: "exec:true"}, `unknown store "consul"; there are: cassandra, etcd`},
+		"a store with a release":      {"steady", chaosFlags{nodes: nodeChoice{store: "etcd", release: "5.0.9"}, system: "exec:true"}, "--cassandra and --paxos are of Cassandra"},
 		"one of several is not known": {"paxos-lease,nonsense", chaosFlags{}, `unknown scenario "nonsense"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,12 +77,15 @@ func TestCommand(t *testing.T) {
 		flags chaosFlags
 		want  string
 	}{
-		{"paxos-lease", chaosFlags{seed: 7, paxos: "v1"}, "make chaos SCENARIO=paxos-lease SEED=7 PAXOS=v1"},
+		{"paxos-lease", chaosFlags{seed: 7, nodes: nodeChoice{release: "3.11.9"}}, "make chaos SCENARIO=paxos-lease SEED=7 CASSANDRA=3.11.9"},
+		{"paxos-lease", chaosFlags{seed: 7, nodes: nodeChoice{paxos: "v1"}}, "make chaos SCENARIO=paxos-lease SEED=7 PAXOS=v1"},
 		{"latency", chaosFlags{seed: 9, override: scenario.Overrides{Sink: "http"}}, "make chaos SCENARIO=latency SEED=9 CONTENTION=medium SINK=http"},
 		{"latency", chaosFlags{seed: 9, workload: scenario.Plain}, "make chaos SCENARIO=latency SEED=9 CONTENTION=medium"},
 		{"steady", chaosFlags{seed: 9, workload: scenario.Plain, override: scenario.Overrides{Sink: "http"}}, "make chaos SCENARIO=steady SEED=9 CONTENTION=medium WORKLOAD=plain SINK=http"},
 		{"jobs-steady", chaosFlags{seed: 9, workload: scenario.Plain}, "make chaos SCENARIO=jobs-steady SEED=9 CONTENTION=medium WORKLOAD=plain"},
 		{"jobs-poison", chaosFlags{seed: 9, workload: "jobs-mixture"}, "make chaos SCENARIO=jobs-poison SEED=9 CONTENTION=medium WORKLOAD=jobs-mixture"},
+		{"steady", chaosFlags{seed: 8, system: "redis-set"}, "make chaos SCENARIO=steady SEED=8 CONTENTION=medium WORKLOAD=plain SYSTEM=redis-set"},
+		{"partition", chaosFlags{seed: 8, system: "exec:true x", nodes: nodeChoice{store: "etcd"}}, "make chaos SCENARIO=partition SEED=8 CONTENTION=medium STORE=etcd SYSTEM='exec:true x'"},
 		{"mine.yaml", chaosFlags{seed: 8}, "make chaos SCENARIO=mine.yaml SEED=8 CONTENTION=medium"},
 	} {
 		jobs, err := c.flags.jobs(c.names, dir)

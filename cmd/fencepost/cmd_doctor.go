@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/cluster/servers"
 	"fencepost/harness/env/kept"
 	"fencepost/harness/env/sandbox"
 	"fencepost/harness/target/sinks"
+	"fencepost/harness/target/system"
 )
 
 // finding is one line of doctor's report.
@@ -32,13 +35,17 @@ type finding struct {
 
 func newDoctorCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:   "doctor",
+		Use:   "doctor [STORE]",
 		Short: "Show what this machine can run, and how to fix what it cannot",
-		Long: `Tries everything that the local cluster needs, and looks for alternatives.
-Exits with 0 if the local cluster can run here, else with 1.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return doctor(cmd.Context(), cmd.OutOrStdout())
+		Long: `Tries everything that the local cluster needs, and looks for alternatives. With a STORE
+("fencepost list stores") it looks for what runs on that one need instead.
+Exits with 0 if they can run here, else with 1; 64 for a store that there is not.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || args[0] == servers.Cassandra {
+				return doctor(cmd.Context(), cmd.OutOrStdout())
+			}
+			return doctorOf(cmd.Context(), cmd.OutOrStdout(), args[0])
 		},
 	}
 }
@@ -57,6 +64,81 @@ func doctor(ctx context.Context, out io.Writer) error {
 			findings = append(findings, checkSink(ctx, k, cache))
 		}
 	}
+	findings = append(findings, checkStores(ctx, cache))
+	if !tell(out, findings) {
+		fmt.Fprintln(out, "\nThe local cluster cannot run here yet: see MISSING above.")
+		return exitWith(1)
+	}
+	fmt.Fprintln(out, "\nThe local cluster can run here.")
+	return nil
+}
+
+// doctorOf is doctor for the servers of another store.
+func doctorOf(ctx context.Context, out io.Writer, store string) error {
+	k, err := servers.Of(store)
+	if err != nil {
+		return usageError(err)
+	}
+	cache, err := cluster.CacheDir()
+	if err != nil {
+		return err
+	}
+	bin, err := binDir(ctx, "")
+	if err != nil {
+		return err
+	}
+	if !tell(out, []finding{checkSandbox(), checkStore(ctx, k, cache), checkLocks(bin)}) {
+		fmt.Fprintf(out, "\nRuns on %s cannot start here yet: see MISSING above.\n", k.Name)
+		return exitWith(1)
+	}
+	fmt.Fprintf(out, "\nRuns on %s can start here.\n", k.Name)
+	return nil
+}
+
+// checkStore looks for the servers of a store.
+func checkStore(ctx context.Context, k servers.Kind, cache string) finding {
+	f := finding{name: k.Name, needed: true}
+	p, err := k.Find(ctx, cache)
+	if err != nil {
+		f.detail, f.remedy = firstLine(err), "run "+k.Fetch
+		return f
+	}
+	f.detail = fmt.Sprintf("%s, version %s: %s", k.About, p.Version, p.Path)
+	return f
+}
+
+// checkLocks looks for the locks on other stores.
+func checkLocks(bin string) finding {
+	path := filepath.Join(bin, system.Locks)
+	if _, err := os.Stat(path); err != nil {
+		return finding{name: "locks", detail: "the locks of this repository on other stores are not built; exec:CMD does without", remedy: "run make systems"}
+	}
+	return finding{name: "locks", detail: path}
+}
+
+// checkStores says which stores have their servers here.
+func checkStores(ctx context.Context, cache string) finding {
+	var here, away []string
+	for _, name := range servers.Names() {
+		k, err := servers.Of(name)
+		if err == nil {
+			_, err = k.Find(ctx, cache)
+		}
+		if err == nil {
+			here = append(here, name)
+		} else {
+			away = append(away, name)
+		}
+	}
+	f := finding{name: "stores", detail: "servers of other stores (--store): " + cmp.Or(strings.Join(here, ", "), "none")}
+	if len(away) > 0 {
+		f.remedy = "for " + strings.Join(away, ", ") + ": scripts/fetch-store STORE"
+	}
+	return f
+}
+
+// tell prints findings and says whether nothing that is needed is missing.
+func tell(out io.Writer, findings []finding) bool {
 	can := true
 	for _, f := range findings {
 		mark := "ok     "
@@ -71,12 +153,7 @@ func doctor(ctx context.Context, out io.Writer) error {
 			fmt.Fprintf(out, "         %-11s -> %s\n", "", strings.TrimSpace(line))
 		}
 	}
-	if !can {
-		fmt.Fprintln(out, "\nThe local cluster cannot run here yet: see MISSING above.")
-		return exitWith(1)
-	}
-	fmt.Fprintln(out, "\nThe local cluster can run here.")
-	return nil
+	return can
 }
 
 func checkSandbox() finding {
@@ -122,12 +199,12 @@ func checkJava(ctx context.Context) finding {
 
 func checkJars(cache string) finding {
 	f := finding{name: "cassandra", needed: true}
-	jars, err := cluster.CheckJars(cache)
+	jars, err := cluster.CheckJars(cache, cluster.DefaultRelease)
 	if err != nil {
 		f.detail, f.remedy = err.Error(), "run scripts/fetch-cassandra"
 		return f
 	}
-	f.detail = fmt.Sprintf("%s: %d jars as listed in %s", cluster.CassandraVersion, len(jars), cluster.LibDir(cache))
+	f.detail = fmt.Sprintf("%s: %d jars as listed in %s", cluster.DefaultRelease, len(jars), cluster.LibDir(cache, cluster.DefaultRelease))
 	return f
 }
 

@@ -112,7 +112,7 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 	for _, j := range jobs {
 		todo = append(todo, j.String())
 	}
-	return f.gate.onSite(cmd, f.cluster, "", needed(jobs, layoutOf), nil, todo, func(s *site) ([]reports.GateRun, error) {
+	return f.gate.onSite(cmd, f.cluster, nodeChoice{}, needed(jobs, layoutOf), nil, todo, func(s *site) ([]reports.GateRun, error) {
 		jobs, err := possible(s, jobs, layoutOf, scenarioOf, f.scenarios != "", out)
 		if err != nil {
 			return nil, err
@@ -336,7 +336,7 @@ func (f soakFlags) run(cmd *cobra.Command) error {
 	}
 	store := evidence.NewStore(f.results)
 	layout, scenarios := onOneLayout(scenarios)
-	return onSite(cmd, f.cluster, "", []cluster.Layout{layout}, []string{fmt.Sprintf("--seed=%d", f.seed)}, func(s *site) error {
+	return onSite(cmd, f.cluster, nodeChoice{}, []cluster.Layout{layout}, []string{fmt.Sprintf("--seed=%d", f.seed)}, func(s *site) error {
 		if _, err := s.on(layout); err != nil {
 			return err
 		}

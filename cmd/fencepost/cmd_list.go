@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -10,65 +12,111 @@ import (
 	"github.com/spf13/cobra"
 
 	"fencepost/checker"
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/cluster/servers"
 	"fencepost/harness/fault"
 	"fencepost/harness/plan"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/scenario"
 	"fencepost/harness/target/sinks"
 	"fencepost/harness/target/system"
+	"fencepost/internal/choice"
 )
 
-func newListCmd() *cobra.Command {
-	var markdown, names bool
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List scenarios, faults, systems under test, sets of workload parameters and sinks",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if markdown {
-				return writeScenarios(cmd.OutOrStdout())
-			}
-			if names {
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(sinks.Names()[1:], "\n"))
-				return err
-			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "SCENARIO\tWHAT HAPPENS")
-			for _, name := range scenario.Names() {
-				s, err := scenario.Load(name)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(w, "%s\t%s\n", name, s.About)
-			}
-			fmt.Fprintln(w, "\t\nFAULT\tWHAT IT DOES")
-			for _, k := range fault.Kinds() {
-				fmt.Fprintf(w, "%s\t%s\n", k.Name, k.About)
-			}
-			fmt.Fprintln(w, "\t\nSYSTEM\tWHAT IT IS")
-			for _, s := range system.Designs() {
-				fmt.Fprintf(w, "%s\t%s\n", s.Name, s.About)
-			}
-			for _, s := range system.Directed() {
-				name := s.Name
-				if s.Case != "" {
-					name += ": " + s.Case
-				}
-				fmt.Fprintf(w, "%s\t%s; %s by %s under %s, %s contention%s\n", name, s.About, s.Red.Verdict, strings.Join(s.Red.Properties, " or "), s.Red.Scenario, s.Red.Contention,
-					progress.WorkloadText(s.Red.Workload))
-			}
-			fmt.Fprintf(w, "%sCMD\ta program of your own, in any language (docs/own-system.md)\n", system.Exec)
-			sets, err := scenario.Sets()
+// listing is a part of what list prints.
+type listing struct {
+	name  string
+	head  string // of its table
+	lines func(w io.Writer, store string) error
+}
+
+// listings are all there are, in the order in which list prints them.
+var listings = []listing{
+	{"scenarios", "SCENARIO\tWHAT HAPPENS", listScenarios},
+	{"faults", "FAULT\tWHAT IT DOES", func(w io.Writer, _ string) error {
+		for _, k := range fault.Kinds() {
+			fmt.Fprintf(w, "%s\t%s\n", k.Name, k.About)
+		}
+		return nil
+	}},
+	{"systems", "SYSTEM\tWHAT IT IS", listSystems},
+	{"workloads", "WORKLOAD\tWHAT IS DIFFERENT", func(w io.Writer, _ string) error {
+		sets, err := scenario.Sets()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s\tthe parameters in the scenario's file\n", scenario.Plain)
+		for _, s := range sets {
+			fmt.Fprintf(w, "%s\tof %s: %s\n", s.Name, s.Kind, s.About)
+		}
+		return nil
+	}},
+	{"sinks", "SINK\tWHAT TAKES THE EFFECTS", func(w io.Writer, _ string) error {
+		for _, k := range sinks.Kinds() {
+			fmt.Fprintf(w, "%s\t%s\n", k.Name, k.About)
+		}
+		return nil
+	}},
+	{"stores", "STORE\tWHERE LOCKS ARE KEPT", func(w io.Writer, _ string) error {
+		fmt.Fprintf(w, "%s\tthree nodes of Cassandra, release %s unless --cassandra names another\n", servers.Cassandra, cluster.DefaultRelease)
+		for _, name := range servers.Names() {
+			k, err := servers.Of(name)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(w, "\t\nWORKLOAD\tWHAT IS DIFFERENT\n%s\tthe parameters in the scenario's file\n", scenario.Plain)
-			for _, s := range sets {
-				fmt.Fprintf(w, "%s\tof %s: %s\n", s.Name, s.Kind, s.About)
+			fmt.Fprintf(w, "%s\t%s\n", k.Name, k.About)
+		}
+		return nil
+	}},
+}
+
+func newListCmd() *cobra.Command {
+	var markdown, names bool
+	var store string
+	var parts []string
+	for _, l := range listings {
+		parts = append(parts, l.name)
+	}
+	cmd := &cobra.Command{
+		Use:   "list [" + strings.Join(parts, "|") + "]",
+		Short: "List scenarios, faults, systems under test, sets of workload parameters, sinks and stores",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			switch {
+			case (markdown || names) && (len(args) > 0 || store != ""):
+				return usageError(errors.New("--markdown and --sinks print all of what they print"))
+			case store != "" && len(args) > 0 && args[0] != "scenarios" && args[0] != "systems":
+				return usageError(fmt.Errorf("--store=%s is for scenarios and systems", store))
+			case markdown:
+				return writeScenarios(out)
+			case names:
+				_, err := fmt.Fprintln(out, strings.Join(sinks.Names()[1:], "\n"))
+				return err
 			}
-			fmt.Fprintln(w, "\t\nSINK\tWHAT TAKES THE EFFECTS")
-			for _, k := range sinks.Kinds() {
-				fmt.Fprintf(w, "%s\t%s\n", k.Name, k.About)
+			if store != "" && store != servers.Cassandra {
+				if _, err := servers.Of(store); err != nil {
+					return usageError(err)
+				}
+			}
+			w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+			for i, l := range listings {
+				if len(args) > 0 && args[0] != l.name {
+					continue
+				}
+				if i > 0 && len(args) == 0 {
+					fmt.Fprint(w, "\t\n")
+				}
+				fmt.Fprintln(w, l.head)
+				if err := l.lines(w, store); err != nil {
+					return err
+				}
+			}
+			if len(args) > 0 {
+				if !slices.Contains(parts, args[0]) {
+					return usageError(choice.Unknown("list", args[0], parts...))
+				}
+				return w.Flush()
 			}
 			if err := w.Flush(); err != nil {
 				return err
@@ -77,13 +125,58 @@ func newListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nOn an external cluster (--cluster=external) run: %s\n", strings.Join(names, ", "))
+			_, err = fmt.Fprintf(out, "\nOn an external cluster (--cluster=external) run: %s\n", strings.Join(names, ", "))
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&markdown, "markdown", false, "print the page docs/scenarios.md: the scenarios, their faults, and what turns them red")
 	cmd.Flags().BoolVar(&names, "sinks", false, "print the names of the sinks alone, without the default, for scripts")
+	cmd.Flags().StringVar(&store, "store", "", "only scenarios that a program of your own can run on this store, and systems that keep their locks there")
 	return cmd
+}
+
+// listScenarios lists those that a program can run on the store, "" for all there are.
+func listScenarios(w io.Writer, store string) error {
+	for _, name := range scenario.Names() {
+		s, err := scenario.Load(name)
+		if err != nil {
+			return err
+		}
+		if store != "" && !runsOn(s, store) {
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\n", name, s.About)
+	}
+	return nil
+}
+
+// runsOn says whether a program of one's own can run the scenario on a store.
+func runsOn(s *scenario.Spec, store string) bool {
+	sys := system.System{Name: system.Exec + "CMD", Command: []string{"CMD"}}
+	return s.Apply(scenario.Overrides{Store: store}) == nil && plan.Suits(s, sys) == nil
+}
+
+// listSystems lists those that keep their locks in the store, "" for all.
+func listSystems(w io.Writer, store string) error {
+	elsewhere := func(s system.System) bool { return store != "" && cmp.Or(s.Store, servers.Cassandra) != store }
+	for _, s := range system.Designs() {
+		if !elsewhere(s) {
+			fmt.Fprintf(w, "%s\t%s\n", s.Name, s.About)
+		}
+	}
+	for _, s := range system.Directed() {
+		if elsewhere(s) {
+			continue
+		}
+		name := s.Name
+		if s.Case != "" {
+			name += ": " + s.Case
+		}
+		fmt.Fprintf(w, "%s\t%s; %s by %s under %s, %s contention%s\n", name, s.About, s.Red.Verdict, strings.Join(s.Red.Properties, " or "), s.Red.Scenario, s.Red.Contention,
+			progress.WorkloadText(s.Red.Workload))
+	}
+	fmt.Fprintf(w, "%sCMD\ta program of your own, in any language (docs/own-system.md)\n", system.Exec)
+	return nil
 }
 
 const faultsHead = `

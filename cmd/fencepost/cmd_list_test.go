@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,6 +107,51 @@ func TestAnswersHaveWordsForFaultsOfWorkers(t *testing.T) {
 	for _, k := range fault.Kinds() {
 		if k.On == fault.Worker && !checker.DescribesFault(k.Name) {
 			t.Errorf("an answer has no words for what %s does to a worker", k.Name)
+		}
+	}
+}
+
+// TestListParts: one part alone, and only what a store can have.
+func TestListParts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args     string
+		has, not []string
+		fails    string
+	}{
+		{"list stores", []string{"STORE", "cassandra", "redis-5", "zookeeper"}, []string{"SCENARIO", "partition"}, ""},
+		{"list scenarios --store=etcd", []string{"steady", "partition", "kill-node", "pause-worker"}, []string{"jobs-steady", "clock-skew", "paxos-lease", "two-datacenters", "FAULT"}, ""},
+		{"list scenarios --store=redis", []string{"steady", "pause-worker", "slow-node"}, []string{"partition-oneway", "kill-node"}, ""},
+		{"list scenarios --store=cassandra", []string{"steady", "partition"}, []string{"jobs-steady"}, ""},
+		{"list systems --store=etcd", []string{"etcd-lease-fenced", "exec:CMD"}, []string{"redis-set", "lock-per-job", "broken/"}, ""},
+		{"list faults", []string{"partition-oneway"}, []string{"SCENARIO"}, ""},
+		{"list nonsense", nil, nil, `unknown list "nonsense"; there are: scenarios, faults, systems, workloads, sinks, stores`},
+		{"list scenarios --store=consul", nil, nil, "unknown store \"consul\"; there are: cassandra, etcd"},
+	} {
+		var out bytes.Buffer
+		root := newRootCmd()
+		root.SetArgs(strings.Fields(c.args))
+		root.SetOut(&out)
+		err := root.ExecuteContext(t.Context())
+		if c.fails != "" {
+			var ee *exitError
+			if !errors.As(err, &ee) || ee.code != 64 || !strings.Contains(err.Error(), c.fails) {
+				t.Errorf("%s: %v", c.args, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.args, err)
+		}
+		for _, word := range c.has {
+			if !strings.Contains(out.String(), word) {
+				t.Errorf("%s lacks %s:\n%s", c.args, word, out.String())
+			}
+		}
+		for _, word := range c.not {
+			if strings.Contains(out.String(), word) {
+				t.Errorf("%s has %s:\n%s", c.args, word, out.String())
+			}
 		}
 	}
 }

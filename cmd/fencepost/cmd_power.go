@@ -144,7 +144,7 @@ func (f powerFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	jobs = inOrder(jobs, layoutOf)
-	return onSite(cmd, f.cluster, "", needed(jobs, layoutOf), nil, func(s *site) error {
+	return onSite(cmd, f.cluster, nodeChoice{}, needed(jobs, layoutOf), nil, func(s *site) error {
 		jobs, err := possible(s, jobs, layoutOf, scenarioOf, f.mutants != "", out)
 		if err != nil {
 			return err

@@ -103,9 +103,19 @@ func (f replayFlags) run(cmd *cobra.Command, arg string) error {
 	if err := f.resolve(ctx); err != nil {
 		return err
 	}
-	// On the same Paxos variant: what a drill shows depends on it.
+	// On the same release and Paxos variant: what a drill shows depends on it.
+	nodes := nodeChoice{store: old.plan.Spec.Cluster.Store, paxos: old.info.Versions["paxos_variant"]}
+	if old.info.Cluster == "local" || old.info.Cluster == "up" { // else its nodes are what somebody else has
+		nodes.release = old.info.Versions["cassandra"]
+	}
+	if err := nodes.check(); err != nil {
+		return err
+	}
+	if err := builtHere(old.sys, f.bin); err != nil {
+		return err
+	}
 	layout := old.plan.Spec.Layout()
-	return onSite(cmd, f.cluster, old.info.Versions["paxos_variant"], []cluster.Layout{layout}, nil, onOne(layout, func(c cluster.Cluster, backend string) error {
+	return onSite(cmd, f.cluster, nodes, []cluster.Layout{layout}, nil, onOne(layout, func(c cluster.Cluster, backend string) error {
 		fmt.Fprintf(out, "replay of %s: scenario %s, seed %d, system %s, %s; it was %s\n", old.info.Run,
 			old.plan.Spec.Name, old.plan.Seed, old.sys.Name, setting(old.plan, c), outcome(old.verdict))
 		var all []*checker.Result

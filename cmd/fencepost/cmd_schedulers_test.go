@@ -42,7 +42,7 @@ func TestSchedulersInput(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d: %s", c.args, code, c.code, said.String())
 		}
 	}
-	o := upOptions{paxos: "v2", heapMiB: 512, cluster: "local", schedulers: schedulersOptions{count: 3, port: 9000}}
+	o := upOptions{nodes: nodeChoice{paxos: "v2"}, heapMiB: 512, cluster: "local", schedulers: schedulersOptions{count: 3, port: 9000}}
 	if args := strings.Join(o.args(), " "); !strings.HasSuffix(args, " --schedulers=3 --port=9000") {
 		t.Error(args)
 	}

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -25,7 +24,7 @@ import (
 type upOptions struct {
 	background bool
 	inside     bool // this is the process inside the sandbox
-	paxos      string
+	nodes      nodeChoice
 	layout     cluster.Layout
 	heapMiB    int
 	seed       uint64
@@ -52,6 +51,9 @@ it also does what "fencepost schedulers" does. With
 			if err := o.lay(datacenters); err != nil {
 				return usageError(err)
 			}
+			if err := o.nodes.check(); err != nil {
+				return err
+			}
 			if err := o.schedulers.check("schedulers", 0); err != nil {
 				return err
 			}
@@ -71,7 +73,7 @@ it also does what "fencepost schedulers" does. With
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.background, "background", false, "return when the cluster is ready, and leave it running")
-	f.StringVar(&o.paxos, "paxos", cluster.PaxosV2, "paxos_variant: "+strings.Join(cluster.PaxosVariants(), ", "))
+	o.nodes.flags(f)
 	f.StringVar(&datacenters, "datacenters", cluster.Plain().String(), "nodes per data centre, comma-separated: 3,1 is n1 to n3 in dc1 and n4 in dc2 (for scenarios that need it)")
 	f.IntVar(&o.heapMiB, "heap", 512, "heap of a node, in MiB")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the links' random numbers")
@@ -94,13 +96,15 @@ func (o *upOptions) lay(datacenters string) (err error) {
 		return fmt.Errorf("--datacenters=%s: schedulers run beside a cluster of one data centre only: use --schedulers=0", o.layout)
 	case o.cluster == "docker" && !o.layout.Equal(cluster.Plain()):
 		return fmt.Errorf("--datacenters=%s: --cluster=docker starts three nodes", o.layout)
+	case o.cluster == "docker":
+		return o.nodes.inContainers()
 	}
 	return nil
 }
 
 // args are the arguments by which a re-executed up gets the same options.
 func (o upOptions) args(more ...string) []string {
-	args := []string{"up", "--paxos=" + o.paxos, "--heap=" + strconv.Itoa(o.heapMiB), "--seed=" + strconv.FormatUint(o.seed, 10), "--cluster=" + o.cluster, "--image=" + o.image}
+	args := []string{"up", "--cassandra=" + o.nodes.release, "--paxos=" + o.nodes.paxos, "--heap=" + strconv.Itoa(o.heapMiB), "--seed=" + strconv.FormatUint(o.seed, 10), "--cluster=" + o.cluster, "--image=" + o.image}
 	if !o.layout.Equal(cluster.Plain()) {
 		args = append(args, "--datacenters="+o.layout.String())
 	}
@@ -170,7 +174,7 @@ func upInside(ctx context.Context, o upOptions) (err error) {
 	defer func() { err = errors.Join(err, network.Close()) }()
 	say := sayer()
 	c, err := cluster.StartLocal(ctx, network, cluster.LocalConfig{
-		PaxosVariant: o.paxos, Layout: o.layout, HeapMiB: o.heapMiB, Seed: o.seed, Progress: say,
+		Release: o.nodes.release, PaxosVariant: o.nodes.paxos, Layout: o.layout, HeapMiB: o.heapMiB, Seed: o.seed, Progress: say,
 	})
 	var bad *cluster.ConfigError
 	switch {
@@ -190,7 +194,7 @@ func upDocker(ctx context.Context, o upOptions) (err error) {
 	defer stop()
 	return owning(ctx, o.schedulers, func(ctx context.Context, paths kept.Paths) error {
 		say := sayer()
-		c, _, err := startDocker(ctx, docker.Config{Image: o.image, PaxosVariant: o.paxos, HeapMiB: o.heapMiB, Seed: o.seed, Progress: say}, os.Stdout)
+		c, _, err := startDocker(ctx, docker.Config{Image: o.image, PaxosVariant: o.nodes.paxos, HeapMiB: o.heapMiB, Seed: o.seed, Progress: say}, os.Stdout)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"fencepost/bench/locks"
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/cluster/servers"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/scenario"
 	"fencepost/harness/target/sinks"
@@ -25,6 +26,8 @@ var completedFlags = map[string]words{
 	"system":     systemWords,
 	"cluster":    oneOf("auto", "local", "docker", "up", "external"),
 	"contention": severalOf(oneOf(scenario.Low, scenario.Medium, scenario.High)),
+	"store":      oneOf(append([]string{servers.Cassandra}, servers.Names()...)...),
+	"cassandra":  oneOf(cluster.Releases()...),
 	"paxos":      oneOf(cluster.PaxosVariants()...),
 	"set":        setWords,
 	"scenarios":  severalOf(scenarioWords),

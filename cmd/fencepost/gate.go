@@ -71,10 +71,10 @@ func writable(ctx context.Context, flag, path string) (string, error) {
 
 // onSite is the function of that name for work with output for CI systems: by the process that
 // does it, or by this one if it never came to that. todo are the names of the runs.
-func (g gateFlags) onSite(cmd *cobra.Command, want, paxos string, layouts []cluster.Layout, more, todo []string, work func(*site) ([]reports.GateRun, error)) error {
+func (g gateFlags) onSite(cmd *cobra.Command, want string, nodes nodeChoice, layouts []cluster.Layout, more, todo []string, work func(*site) ([]reports.GateRun, error)) error {
 	here := false
 	more = append(more, "--junit="+g.junit, "--summary="+g.summary)
-	err := onSite(cmd, want, paxos, layouts, more, func(s *site) error {
+	err := onSite(cmd, want, nodes, layouts, more, func(s *site) error {
 		here = true
 		told, err := work(s)
 		return g.end(told, err)

@@ -123,7 +123,7 @@ func TestGateTellsWhatNeverRan(t *testing.T) {
 	g := gateFlags{junit: filepath.Join(t.TempDir(), "j.xml")}
 	cmd := &cobra.Command{}
 	cmd.SetContext(t.Context())
-	err := g.onSite(cmd, "moon", "", nil, nil, []string{"steady", "partition"}, func(*site) ([]reports.GateRun, error) {
+	err := g.onSite(cmd, "moon", nodeChoice{}, nil, nil, []string{"steady", "partition"}, func(*site) ([]reports.GateRun, error) {
 		t.Error("it runs on the moon")
 		return nil, nil
 	})

@@ -16,6 +16,7 @@ import (
 
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/cluster/docker"
+	"fencepost/harness/env/cluster/servers"
 	"fencepost/harness/env/kept"
 	"fencepost/harness/env/sandbox"
 	"fencepost/internal/choice"
@@ -61,10 +62,79 @@ func handleKept(ctx context.Context, req kept.Request, c cluster.Cluster, _ *san
 	return exitCode(err, req.Stderr)
 }
 
+// nodeChoice is what nodes the work wants, where it matters; "" takes the default, or
+// what a kept cluster has.
+type nodeChoice struct{ store, release, paxos string }
+
+// flags adds its flags.
+func (n *nodeChoice) flags(fl *pflag.FlagSet) {
+	fl.StringVar(&n.release, "cassandra", "", "release of Cassandra: "+strings.Join(cluster.Releases(), ", ")+" (default "+cluster.DefaultRelease+", or what a kept cluster has)")
+	fl.StringVar(&n.paxos, "paxos", "", "Paxos variant of the cluster: "+strings.Join(cluster.PaxosVariants(), ", ")+" (default "+cluster.PaxosV2+", or what a kept cluster has)")
+}
+
+// check refuses what no cluster can have.
+func (n nodeChoice) check() error {
+	if n.paxos != "" && !slices.Contains(cluster.PaxosVariants(), n.paxos) {
+		return usageError(choice.Unknown("Paxos variant", n.paxos, cluster.PaxosVariants()...))
+	}
+	if err := cluster.CheckRelease(n.release, n.paxos); err != nil {
+		return usageError(err)
+	}
+	if n.store == "" || n.store == servers.Cassandra {
+		return nil
+	}
+	if _, err := servers.Of(n.store); err != nil {
+		return usageError(err)
+	}
+	if n.release != "" || n.paxos != "" {
+		return usageError(fmt.Errorf("--store=%s: --cassandra and --paxos are of Cassandra", n.store))
+	}
+	return nil
+}
+
+// variables are what make is told to choose the same.
+func (n nodeChoice) variables() (s string) {
+	if n.release != "" {
+		s += " CASSANDRA=" + n.release
+	}
+	if n.paxos != "" {
+		s += " PAXOS=" + n.paxos
+	}
+	return s
+}
+
+// on says why a cluster that is there already is another.
+func (n nodeChoice) on(c cluster.Cluster) error {
+	if n.store != "" {
+		return fmt.Errorf("--store=%s: the cluster that is kept up is Cassandra's: use --cluster=local", n.store)
+	}
+	for _, k := range []struct{ what, want, has, flag string }{
+		{"Cassandra", n.release, c.Info()["cassandra"], "cassandra"},
+		{"Paxos", n.paxos, c.Info()["paxos_variant"], "paxos"},
+	} {
+		if k.want != "" && k.want != k.has {
+			return fmt.Errorf("the cluster that is kept up has %s %s, not %s: use --cluster=local, or fencepost down and then fencepost up --%s=%s",
+				k.what, k.has, k.want, k.flag, k.want)
+		}
+	}
+	return nil
+}
+
+// inContainers says why containers cannot have that.
+func (n nodeChoice) inContainers() error {
+	if n.store != "" {
+		return fmt.Errorf("--store=%s: only the local backend starts its servers: use --cluster=local", n.store)
+	}
+	if n.release != "" && n.release != cluster.DefaultRelease {
+		return fmt.Errorf("--cassandra=%s: containers have the release of their image: use --image=cassandra:%s", n.release, n.release)
+	}
+	return nil
+}
+
 // onCluster is onSite for work that needs one cluster. seed is handed on, as it may have
 // been drawn in this process.
-func onCluster(cmd *cobra.Command, want, paxos string, layout cluster.Layout, seed uint64, work func(c cluster.Cluster, backend string) error) error {
-	return onSite(cmd, want, paxos, []cluster.Layout{layout}, []string{fmt.Sprintf("--seed=%d", seed)}, onOne(layout, work))
+func onCluster(cmd *cobra.Command, want string, layout cluster.Layout, seed uint64, work func(c cluster.Cluster, backend string) error) error {
+	return onSite(cmd, want, nodeChoice{}, []cluster.Layout{layout}, []string{fmt.Sprintf("--seed=%d", seed)}, onOne(layout, work))
 }
 
 // onOne is work on a site that needs one cluster.
@@ -80,23 +150,22 @@ func onOne(layout cluster.Layout, work func(c cluster.Cluster, backend string) e
 
 // onSite does work on clusters: at once, if this process has one (the kept cluster's
 // daemon) or starts them (the inside of a sandbox); else it chooses where, says why, and
-// has this command line carried out there, with more arguments. paxos is the variant that
-// the clusters must have; "" takes the default, or what a kept cluster has. layouts are
-// those that the work needs.
-func onSite(cmd *cobra.Command, want, paxos string, layouts []cluster.Layout, more []string, work func(*site) error) error {
+// has this command line carried out there, with more arguments. layouts are those that the
+// work needs.
+func onSite(cmd *cobra.Command, want string, nodes nodeChoice, layouts []cluster.Layout, more []string, work func(*site) error) error {
 	ctx := cmd.Context()
 	if err := wanted(want, layouts); err != nil {
 		return usageError(err)
 	}
 	if want == clusterExternal {
-		return onExternal(cmd, paxos, work)
+		return onExternal(cmd, nodes, work)
 	}
 	if err := noExternalFlags(cmd, want); err != nil {
 		return err
 	}
 	if c, ok := keptCluster(ctx); ok {
-		if has := c.Info()["paxos_variant"]; paxos != "" && has != paxos {
-			return usageError(fmt.Errorf("the cluster that is kept up has Paxos %s, not %s: use --cluster=local, or fencepost down and then fencepost up --paxos=%s", has, paxos, paxos))
+		if err := nodes.on(c); err != nil {
+			return usageError(err)
 		}
 		return work(&site{backend: "up", cluster: c})
 	}
@@ -105,9 +174,12 @@ func onSite(cmd *cobra.Command, want, paxos string, layouts []cluster.Layout, mo
 			return usageError(errors.New("no container can be reached from inside the sandbox: use --cluster=docker outside of it"))
 		}
 		s := &site{backend: "local", start: func(l cluster.Layout) (cluster.Cluster, func() error, error) {
-			return startLocal(ctx, paxos, l, cmd.ErrOrStderr())
+			return startLocal(ctx, nodes, l, cmd.ErrOrStderr())
 		}}
 		return s.do(work)
+	}
+	if nodes.store != "" && want == "auto" {
+		want = "local" // what is kept up is Cassandra's
 	}
 	where, why, err := chooseCluster(ctx, want)
 	if err != nil {
@@ -116,7 +188,10 @@ func onSite(cmd *cobra.Command, want, paxos string, layouts []cluster.Layout, mo
 	fmt.Fprintf(outputOf(cmd), "cluster: %s (%s)\n", where, why)
 	if where == "docker" {
 		// The tool stays outside: the links listen where the containers reach them.
-		c, end, err := startDocker(ctx, docker.Config{PaxosVariant: paxos, Image: imageOf(cmd)}, cmd.ErrOrStderr())
+		if err := nodes.inContainers(); err != nil {
+			return usageError(err)
+		}
+		c, end, err := startDocker(ctx, docker.Config{PaxosVariant: nodes.paxos, Image: imageOf(cmd)}, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
@@ -172,15 +247,12 @@ func runInKept(ctx context.Context, args []string) error {
 }
 
 // startLocal starts the local cluster inside the sandbox.
-func startLocal(ctx context.Context, paxos string, layout cluster.Layout, progress io.Writer) (cluster.Cluster, func() error, error) {
+func startLocal(ctx context.Context, nodes nodeChoice, layout cluster.Layout, progress io.Writer) (cluster.Cluster, func() error, error) {
 	network, err := sandbox.NewNetwork()
 	if err != nil {
 		return nil, nil, fmt.Errorf("sandbox network: %w", err)
 	}
-	c, err := cluster.StartLocal(ctx, network, cluster.LocalConfig{
-		PaxosVariant: paxos, Layout: layout,
-		Progress: func(s string) { fmt.Fprintln(progress, "  "+s) },
-	})
+	c, err := startNodes(ctx, network, nodes, layout, func(s string) { fmt.Fprintln(progress, "  "+s) })
 	if err != nil {
 		_ = network.Close()
 		return nil, nil, fmt.Errorf("local cluster: %w", err)
@@ -192,6 +264,19 @@ func startLocal(ctx context.Context, paxos string, layout cluster.Layout, progre
 		}
 		return err
 	}, nil
+}
+
+func startNodes(ctx context.Context, network *sandbox.Network, nodes nodeChoice, layout cluster.Layout, progress func(string)) (cluster.Cluster, error) {
+	if nodes.store == "" {
+		return cluster.StartLocal(ctx, network, cluster.LocalConfig{
+			Release: nodes.release, PaxosVariant: nodes.paxos, Layout: layout, Progress: progress,
+		})
+	}
+	k, err := servers.Of(nodes.store)
+	if err != nil {
+		return nil, err
+	}
+	return servers.Start(ctx, network, k, servers.Config{Progress: progress})
 }
 
 // versions go into run.json.

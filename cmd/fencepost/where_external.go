@@ -207,13 +207,19 @@ func startExternal(ctx context.Context, cfg external.Config, progress io.Writer)
 }
 
 // onExternal does work on an external cluster, in this process.
-func onExternal(cmd *cobra.Command, paxos string, work func(*site) error) error {
+func onExternal(cmd *cobra.Command, nodes nodeChoice, work func(*site) error) error {
 	ctx := cmd.Context()
 	if cmd.Flags().Lookup("contact-points") == nil {
 		return usageError(fmt.Errorf("%s does not run on an external cluster; chaos, bench and replay do", cmd.Name()))
 	}
 	if cmd.Flags().Changed("paxos") {
-		return usageError(fmt.Errorf("--paxos=%s: the Paxos variant of an external cluster is its own affair", paxos))
+		return usageError(fmt.Errorf("--paxos=%s: the Paxos variant of an external cluster is its own affair", nodes.paxos))
+	}
+	if nodes.store != "" {
+		return usageError(fmt.Errorf("--store=%s: an external cluster is one of Cassandra", nodes.store))
+	}
+	if cmd.Flags().Changed("cassandra") {
+		return usageError(fmt.Errorf("--cassandra=%s: the release of an external cluster is its own affair", nodes.release))
 	}
 	// Workers and all other processes from here on shall not inherit it.
 	password := os.Getenv(external.PasswordEnv)

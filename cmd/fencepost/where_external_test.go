@@ -127,6 +127,8 @@ func TestExternalCommands(t *testing.T) {
 		"no contact points":        {[]string{"chaos", "steady", "--cluster=external"}, "--contact-points is missing"},
 		"a fault of nodes":         {[]string{"chaos", "steady,pause-node", "--cluster=external"}, "pause-node: its fault pause-node is one of nodes\n  these run there: all-workers-restart"},
 		"a drill":                  {[]string{"chaos", "paxos-lease", "--cluster=external"}, "cuts nodes off"},
+		"another store":            {[]string{"chaos", "steady", "--cluster=external", "--store=etcd", "--system=exec:true"}, "an external cluster is one of Cassandra"},
+		"a release":                {[]string{"chaos", "steady", "--cluster=external", "--cassandra=5.0.9"}, "its own affair"},
 		"a Paxos variant":          {[]string{"chaos", "steady", "--cluster=external", "--paxos=v1"}, "its own affair"},
 		"bench":                    {[]string{"bench", "--cluster=external"}, "--contact-points is missing"},
 		"another command":          {[]string{"power", "--cluster=external"}, "power does not run on an external cluster"},
@@ -216,8 +218,8 @@ func TestUpRefusesUnknownCluster(t *testing.T) {
 
 // A kept cluster that is started in the background is the one that was asked for.
 func TestUpArgs(t *testing.T) {
-	o := upOptions{paxos: "v2", heapMiB: 512, seed: 3, cluster: "docker", image: "x:1", layout: cluster.Plain()}
-	got, want := strings.Join(o.args(), " "), "up --paxos=v2 --heap=512 --seed=3 --cluster=docker --image=x:1"
+	o := upOptions{nodes: nodeChoice{paxos: "v2"}, heapMiB: 512, seed: 3, cluster: "docker", image: "x:1", layout: cluster.Plain()}
+	got, want := strings.Join(o.args(), " "), "up --cassandra= --paxos=v2 --heap=512 --seed=3 --cluster=docker --image=x:1"
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

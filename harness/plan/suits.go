@@ -1,9 +1,11 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 
 	"fencepost/harness/fault"
+	"fencepost/harness/record/history"
 	"fencepost/harness/scenario"
 	"fencepost/harness/target/sinks"
 	"fencepost/harness/target/system"
@@ -20,6 +22,9 @@ func Suits(s *scenario.Spec, sys system.System) error {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}
 	if err := suitsSink(s, sys); err != nil {
+		return err
+	}
+	if err := suitsStore(s, sys); err != nil {
 		return err
 	}
 	return suits[sys.Design()](s, sys)
@@ -41,6 +46,42 @@ func suitsSink(s *scenario.Spec, sys system.System) error {
 		}
 	}
 	return nil
+}
+
+// suitsStore: fencepost's own systems are on Cassandra, others where they say, and faults of
+// links between servers need such links.
+func suitsStore(s *scenario.Spec, sys system.System) error {
+	store := s.Cluster.Store
+	if own := sys.Design() == system.Exec; own && sys.Store == "" || store == sys.Store {
+		if store == "" {
+			return nil
+		}
+	} else {
+		return fmt.Errorf("%s: system %s keeps its locks in %s, so that it cannot run on --store=%s",
+			s.Name, sys.Name, cmp.Or(sys.Store, scenario.Cassandra), cmp.Or(store, scenario.Cassandra))
+	}
+	k, _ := s.Store()
+	for _, st := range s.Faults {
+		switch f := fault.Of(st.Fault); {
+		case k.Servers < f.Needs.Nodes || f.Needs.Nodes > 0 && f.On == fault.Worker && s.Workload.Workers < k.Servers:
+			return fmt.Errorf("%s: its fault %s needs %d servers at least, and as many workers as there are: --store=%s is %s",
+				s.Name, st.Fault, f.Needs.Nodes, store, k.About)
+		case f.Needs.Leaderless:
+			return fmt.Errorf("%s: its fault %s leaves every server a majority, and --store=%s needs its leader itself", s.Name, st.Fault, store)
+		case f.On != fault.Node:
+		case f.Family == fault.FamilyLinks && k.NoQuorum == nil:
+			return fmt.Errorf("%s: its fault %s cuts servers off that agree with each other, and --store=%s is %s", s.Name, st.Fault, store, k.About)
+		case f.Family != fault.FamilyLatency && k.Spare == 0 && goesOn(s):
+			return fmt.Errorf("%s: work is to go on under its fault %s, and without one of its servers --store=%s does none: it is %s",
+				s.Name, st.Fault, store, k.About)
+		}
+	}
+	return nil
+}
+
+// goesOn: the scenario wants cycles while its faults are in force.
+func goesOn(s *scenario.Spec) bool {
+	return s.Expect.MinCycles[s.Workload.Contention][history.PhaseFault] > 0
 }
 
 func suitsCore(s *scenario.Spec, sys system.System) error {

@@ -81,3 +81,90 @@ func TestLockPerJob(t *testing.T) {
 		t.Error("it runs locks")
 	}
 }
+
+// TestSuitsStore: fencepost's own systems stay on Cassandra, others on their stores; a scenario
+// whose faults a store's servers cannot have, or cannot be without, is refused by name.
+func TestSuitsStore(t *testing.T) {
+	t.Parallel()
+	own := system.System{Name: "exec:CMD", Command: []string{"CMD"}}
+	find := func(name string) system.System {
+		s, err := system.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for _, c := range []struct {
+		scenario, store string
+		sys             system.System
+		says            string
+	}{
+		{"steady", "", own, ""},
+		{"steady", "redis", own, ""},
+		{"steady", "redis", find("redis-set"), ""},
+		{"steady", "", find("redis-set"), "system redis-set keeps its locks in redis, so that it cannot run on --store=cassandra"},
+		{"steady", "etcd", find("redis-set"), "cannot run on --store=etcd"},
+		{"steady", "etcd", find(system.Core), "system core keeps its locks in cassandra, so that it cannot run on --store=etcd"},
+		{"jobs-steady", "etcd", find(system.LockPerJob), "keeps its locks in cassandra"},
+		{"pause-worker", "redis", own, ""},
+		{"partition", "etcd", own, ""},
+		{"partition", "nats", own, ""},
+		{"partition", "redis", own, "its fault partition cuts servers off that agree with each other, and --store=redis is one Redis server"},
+		{"partition", "redis-5", own, "cuts servers off that agree with each other"},
+		{"partition", "redis-replica", own, "cuts servers off that agree with each other"},
+		{"partition-bridge", "redis-replica", own, "its fault partition-bridge needs 3 servers at least"},
+		{"partition-bridge", "etcd", own, "--store=etcd needs its leader itself"},
+		{"partition-ring", "etcd", own, ""},
+		{"partition-ring", "postgres", own, "its fault partition-ring needs 2 servers at least"},
+		{"partition-ring", "redis-5", own, "and as many workers as there are"},
+		{"kill-node", "etcd", own, ""},
+		{"kill-node", "redis-5", own, ""},
+		{"kill-node", "redis", own, "work is to go on under its fault kill-node, and without one of its servers --store=redis does none"},
+		{"kill-node", "postgres", own, "without one of its servers --store=postgres does none"},
+		{"slow-node", "redis", own, ""},
+	} {
+		s, err := scenario.Load(c.scenario)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Apply(scenario.Overrides{Store: c.store}); err != nil {
+			t.Fatalf("%s on %s: %v", c.scenario, c.store, err)
+		}
+		if err := Suits(s, c.sys); c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s of %s on %q: %v, want %q", c.scenario, c.sys.Name, c.store, err, c.says)
+		}
+	}
+}
+
+// TestPlansOnStores: targets are drawn among the servers that there are.
+func TestPlansOnStores(t *testing.T) {
+	t.Parallel()
+	for store, most := range map[string]string{"redis": "n1", "redis-5": "n5", "etcd": "n3", "": "n3"} {
+		s, err := scenario.Load("slow-node")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Apply(scenario.Overrides{Store: store}); err != nil {
+			t.Fatal(err)
+		}
+		s.Faults[0].Targets = []string{"random-node"}
+		drawn := map[string]bool{}
+		for seed := range uint64(60) {
+			p, err := New(*s, seed, "exec:CMD")
+			if err != nil {
+				t.Fatal(err)
+			}
+			drawn[p.Steps[0].Targets[0]] = true
+		}
+		if n := int(most[1] - '0'); !drawn[most] || len(drawn) != n {
+			t.Errorf("%q: %v, want n1 to %s", store, drawn, most)
+		}
+	}
+	s, err := scenario.Load("steady")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Apply(scenario.Overrides{Store: "consul"}); err == nil || !strings.Contains(err.Error(), "etcd") {
+		t.Errorf("a store that there is not: %v", err)
+	}
+}

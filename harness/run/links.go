@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/link"
+	"fencepost/harness/env/link/bytetap"
 	"fencepost/harness/env/link/cqltap"
 	"fencepost/harness/env/link/httptap"
 	"fencepost/harness/fault"
+	"fencepost/harness/plan"
 	"fencepost/harness/record/history"
+	"fencepost/harness/target/control"
 	"fencepost/harness/target/fleet"
 	"fencepost/harness/target/system"
 )
@@ -25,7 +29,11 @@ func (r *runner) faultEnv(links *link.Fabric) *fault.Env {
 		Read:     r.readThrough,
 		NoQuorum: func(err error) bool { return cassandra.Refused(err) == cassandra.NoQuorum },
 	}
-	if r.nodeTap != nil {
+	if r.servers != nil {
+		e.Hello, e.SpeaksFirst = r.servers.Kind.Hello, r.servers.Kind.SpeaksFirst
+		e.Read, e.NoQuorum = r.servers.Read, r.servers.NoQuorum
+	}
+	if r.cql != nil && r.nodeTap != nil {
 		e.Spoken = func(l *link.Link) (requests, answers int64, known bool) {
 			c := r.cql.Counts(l)
 			return c.Asked(), c.Answered(), r.cql.Counted(l)
@@ -101,7 +109,7 @@ func (r *runner) ended(l *history.ProcessLife) {
 	if wrong == "" {
 		return
 	}
-	if l.Kind == history.LifeNode {
+	if l.Kind == history.LifeNode || l.Kind == history.LifeServer {
 		r.nodeFell.Store(true)
 	}
 	r.progress.problem("%s %s%s", l.Name, wrong, strings.Join(append([]string{""}, l.Log...), "\n    "))
@@ -113,9 +121,13 @@ func (r *runner) watchNodes() { r.unwatchNodes = cluster.Watch(r.opt.Cluster, r.
 // noteNodes records the nodes that are still there: that they have not ended is part of
 // what is judged.
 func (r *runner) noteNodes() {
+	kind := history.LifeNode
+	if r.servers != nil {
+		kind = history.LifeServer
+	}
 	for _, n := range r.opt.Cluster.Nodes() {
 		if n.State() == cluster.Running && n.LogFile() != "" { // else it is not the harness's
-			r.ended(&history.ProcessLife{Kind: history.LifeNode, Name: n.Name(), PID: n.PID(), Running: true})
+			r.ended(&history.ProcessLife{Kind: kind, Name: n.Name(), PID: n.PID(), Running: true})
 		}
 	}
 }
@@ -154,12 +166,35 @@ func (r *runner) witness(of string, unread error) {
 	r.note(e)
 }
 
+// asksForSends says whether a fault of the plan comes right before a request.
+func (r *runner) asksForSends() bool {
+	return slices.ContainsFunc(r.plan.Steps, func(st plan.Step) bool {
+		return slices.ContainsFunc(st.Points(), func(p control.Point) bool { _, before := sentPoints[p]; return before })
+	})
+}
+
+// writes are what was sent to nodes.
+type writes interface {
+	// FirstWrite is when a worker first sent one of the forms of each value; 0: never.
+	FirstWrite(from string, since int64, values ...[][]byte) int64
+}
+
 // errSealed: what a link carries cannot be read.
 var errSealed = errors.New("the links to nodes carry TLS")
 
 // readStatements makes the tap on all links to nodes. A shape is recorded before the node
 // is asked.
 func (r *runner) readStatements() {
+	if r.servers != nil {
+		if !r.asksForSends() {
+			return
+		}
+		tap := bytetap.New(func(l *link.Link, reason error) {
+			r.witness(history.WitnessStatements, fmt.Errorf("%s: %w", l.Name(), reason))
+		})
+		r.nodeTap, r.written = tap, tap
+		return
+	}
 	o := cqltap.Notes(r.note)
 	o.Writes = r.opt.System.Design() == system.Exec // see noteHits
 	o.Place = func(l *link.Link) string { return cluster.DatacenterOf(r.opt.Cluster, l.To()) }
@@ -167,6 +202,7 @@ func (r *runner) readStatements() {
 		r.witness(history.WitnessStatements, fmt.Errorf("%s: %w", l.Name(), reason))
 	}
 	r.cql = cqltap.New(o)
+	r.written = r.cql
 	if r.base.TLS != nil {
 		r.witness(history.WitnessStatements, errSealed)
 		return

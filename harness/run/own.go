@@ -60,7 +60,7 @@ func (o *ownRun) prepare(ctx context.Context, cfg *fleet.Config) error {
 		return &scenario.InputError{Msg: fmt.Sprintf("the cluster asks for a login or TLS, which %s would not be given: "+
 			"take a cluster without (--cluster=local)", o.opt.System.Name)}
 	}
-	o.program, o.settings = own.Program{Words: o.opt.System.Command, Dir: o.opt.Dir}, cfg.Worker
+	o.program, o.settings = own.Program{Words: o.opt.System.Words(o.opt.BinDir), Dir: o.opt.Dir}, cfg.Worker
 	o.links = link.NewFabric(link.Options{})
 	at, err := o.linksOf(own.Setup)
 	if err != nil {
@@ -76,7 +76,7 @@ func (o *ownRun) prepare(ctx context.Context, cfg *fleet.Config) error {
 	if o.control, err = own.NewControl("127.0.0.1"); err != nil {
 		return err
 	}
-	cfg.Own = &fleet.Own{Name: o.opt.System.Name, Program: o.program, Control: o.control, Offer: offer}
+	cfg.Own = &fleet.Own{Name: o.opt.System.Name, Program: o.program, Control: o.control, Offer: offer, Secret: o.secret()}
 	cfg.Worker.Promises = offer.Promises
 	return nil
 }
@@ -110,6 +110,7 @@ func pointWords(points []control.Point) []string {
 
 // linksOf are the links of a task that is no worker's, on which its statements are read.
 func (o *ownRun) linksOf(t own.Task) (at own.Places, err error) {
+	at.Secret = o.secret()
 	for _, n := range o.opt.Cluster.Nodes() {
 		l, err := o.links.Add(link.Spec{
 			From: string(t), To: n.Name(), Listen: "127.0.0.1:0", Upstream: cluster.AddrOf(o.opt.Cluster, n), Tap: o.nodeTap,
@@ -120,6 +121,22 @@ func (o *ownRun) linksOf(t own.Task) (at own.Places, err error) {
 		at.Nodes = append(at.Nodes, l.Addr())
 	}
 	return at, nil
+}
+
+// secret is the file with what is shown to the store at a login, "" if nothing is.
+func (o *ownRun) secret() string {
+	if o.servers == nil {
+		return ""
+	}
+	return o.servers.Secret()
+}
+
+// coordinator is the server that decides; on Cassandra that of the first lock.
+func (o *ownRun) coordinator(ctx context.Context) (string, error) {
+	if o.servers != nil {
+		return o.servers.Leader(ctx, o.base.Keyspace)
+	}
+	return o.locks.coordinator(ctx)
 }
 
 // firstRecord is for how long a worker that is ready may record nothing.
@@ -326,7 +343,7 @@ func underWay(h *history.History, op history.Op, hit fleet.Hit) (inv *history.Ev
 // firstSent is when a request first came to its worker's links.
 func (o *ownRun) firstSent(h *history.History, inv *history.Event, hit fleet.Hit) int64 {
 	if inv.Op != history.OpEffect {
-		return o.firstWrite(inv, hit)
+		return o.firstWrite(h, inv, hit)
 	}
 	sent := int64(0)
 	for i := range h.Events {
@@ -344,17 +361,39 @@ func (o *ownRun) firstSent(h *history.History, inv *history.Event, hit fleet.Hit
 
 // firstWrite finds a compare-and-set among the writes of a worker: by the lock's name and
 // what it alone sets, or, where that is kept in another form than recorded, by the name and
-// the row's holder or its fence, since the operation was recorded.
-func (o *ownRun) firstWrite(inv *history.Event, hit fleet.Hit) int64 {
+// the row's holder or its fence, since the operation was recorded. On another store what it alone
+// has is the attempt, since its client's last event: a release may set nothing.
+func (o *ownRun) firstWrite(h *history.History, inv *history.Event, hit fleet.Hit) int64 {
 	name := forms(inv.Key)
+	if o.servers != nil {
+		attempt := inv.To.Attempt
+		if inv.To.Absent {
+			attempt = inv.From.Attempt
+		}
+		return o.written.FirstWrite(hit.Worker, lastBefore(h, inv), name, forms(attempt))
+	}
 	own := [][][]byte{name, forms(inv.To.Attempt)}
 	if inv.Op == history.OpRenew {
 		own = append(own, number(inv.To.Beat))
 	}
-	if sent := o.cql.FirstWrite(hit.Worker, 0, own...); sent > 0 {
+	if sent := o.written.FirstWrite(hit.Worker, 0, own...); sent > 0 {
 		return sent
 	}
-	return o.cql.FirstWrite(hit.Worker, inv.TS, name, append(forms(hit.Proc), number(inv.To.Fence)...))
+	return o.written.FirstWrite(hit.Worker, inv.TS, name, append(forms(hit.Proc), number(inv.To.Fence)...))
+}
+
+// lastBefore is when a client had last recorded something before an operation; 0: never.
+func lastBefore(h *history.History, inv *history.Event) (ts int64) {
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.TS >= inv.TS {
+			break
+		}
+		if e.Proc == inv.Proc {
+			ts = e.TS
+		}
+	}
+	return ts
 }
 
 // forms are those in which a text may be written into a row: as it is, or as a UUID, bytes or

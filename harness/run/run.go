@@ -13,6 +13,7 @@ import (
 	"fencepost/core/lock"
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/cluster/servers"
 	"fencepost/harness/env/host"
 	"fencepost/harness/env/link"
 	"fencepost/harness/env/link/cqltap"
@@ -84,8 +85,10 @@ type runner struct {
 	made     bool          // the keyspace, or some of it
 	base     cassandra.Config
 	sink     runSink
-	cql      *cqltap.Tap // of the links to nodes
-	nodeTap  link.Tap    // cql, or nil if they cannot be read
+	cql      *cqltap.Tap      // of the links to nodes; nil: they are no Cassandra's
+	nodeTap  link.Tap         // of those links, nil if they cannot be read
+	written  writes           // what was sent on them
+	servers  *servers.Cluster // of another store; nil: the nodes are Cassandra's
 	target   target
 	abort    func(error) // ends the run: what it drives cannot be gone on with
 	probes   probes
@@ -109,6 +112,9 @@ type runner struct {
 // order, and says so). An error means that the run could not be carried out.
 func Run(ctx context.Context, opt Options) (dir string, err error) {
 	r := &runner{opt: opt, plan: opt.Plan, progress: newTeller(opt.Progress)}
+	if r.servers, _ = opt.Cluster.(*servers.Cluster); (r.servers != nil) != (r.plan.Spec.Cluster.Store != "") {
+		return "", fmt.Errorf("the plan is for the store %q, and the nodes are another's", r.plan.Spec.Cluster.Store)
+	}
 	defer r.progress.unwatch()
 	if err := plan.Suits(&r.plan.Spec, opt.System); err != nil {
 		return "", err

@@ -87,6 +87,9 @@ func (r *runner) openKeyspace(ctx context.Context) error {
 	access := cluster.AccessTo(r.opt.Cluster)
 	r.base = access.Config
 	r.base.Keyspace = keyspaceOf(r.info.Run)
+	if r.servers != nil {
+		return nil // they have none, and the name is what all keys of the run begin with
+	}
 	create := cassandra.Migrate
 	if access.Shared {
 		create = cassandra.Create
@@ -146,7 +149,7 @@ func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Confi
 			Seed: r.plan.Seed, Clients: s.Workload.Clients, Locks: r.plan.Locks, Own: s.Workload.Own(),
 			Lock: lockLoad(s.Workload), TTL: s.Workload.TTL.D(), Hold: s.Workload.Hold.D(), Think: s.Workload.Think.D(), AcquireTimeout: 5 * s.Workload.TTL.D(),
 			Sink: r.sink.kind.Name, SinkSecret: r.sink.at.Secret,
-			DriftBound: driftBound, MarginBase: marginBase, Keyspace: r.base.Keyspace, CQLPort: r.opt.Cluster.CQLPort(),
+			DriftBound: driftBound, MarginBase: marginBase, Keyspace: r.base.Keyspace, Store: r.plan.Spec.Cluster.Store, CQLPort: r.opt.Cluster.CQLPort(),
 		},
 	}
 }

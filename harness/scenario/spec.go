@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/cluster/servers"
 	"fencepost/harness/fault"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/control"
@@ -87,6 +88,8 @@ type Cluster struct {
 	// agrees there alone, by LOCAL_SERIAL and LOCAL_QUORUM; its processes have links to all
 	// nodes.
 	Datacenters cluster.Layout `yaml:"datacenters,flow,omitempty"`
+	// Store is whose servers the nodes are (package servers), "" for Cassandra.
+	Store string `yaml:"store,omitempty"`
 }
 
 // maxDatacenter is how many nodes of a data centre have replicas of every row. With more of
@@ -98,17 +101,39 @@ func (s *Spec) File() string { return s.file }
 
 // Layout is that of the cluster that the scenario needs.
 func (s *Spec) Layout() cluster.Layout {
+	if k, other := s.Store(); other {
+		return cluster.Layout{k.Servers}
+	}
 	if s.Cluster.Datacenters == nil {
 		return cluster.Plain()
 	}
 	return s.Cluster.Datacenters
 }
 
+// Cassandra is the store of a scenario that names none.
+const Cassandra = servers.Cassandra
+
+// Store is whose servers the nodes are; other is false for Cassandra's.
+func (s *Spec) Store() (k servers.Kind, other bool) {
+	k, err := servers.Of(s.Cluster.Store)
+	return k, err == nil
+}
+
 func (s *Spec) validateCluster() error {
 	l := s.Cluster.Datacenters
+	if s.Cluster.Store == Cassandra {
+		s.Cluster.Store = ""
+	}
+	if store := s.Cluster.Store; store != "" {
+		if _, err := servers.Of(store); err != nil {
+			return fmt.Errorf("store: %w", err)
+		}
+	}
 	switch {
 	case l == nil:
 		return nil
+	case s.Cluster.Store != "":
+		return fmt.Errorf("datacenters: servers of %s are in one", s.Cluster.Store)
 	case !s.Kind().Workers:
 		return errors.New("a drill runs on three nodes in one data centre")
 	case len(l) < 2:

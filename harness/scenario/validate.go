@@ -311,6 +311,7 @@ type Overrides struct {
 	TTL        time.Duration
 	Sink       string        // see package sinks
 	Duration   time.Duration // of each of the phases before, fault, recover
+	Store      string        // see package servers; "": the scenario's
 }
 
 // For is the overrides without those that a scenario of this kind cannot have.
@@ -326,6 +327,10 @@ func (o Overrides) For(k Kind) Overrides {
 
 // Apply checks and applies the overrides.
 func (s *Spec) Apply(o Overrides) error {
+	if o.Store != "" {
+		s.Cluster.Store = o.Store // Check takes Cassandra for none
+		o.Store = ""
+	}
 	if !s.Kind().Workers && o != (Overrides{}) {
 		return errors.New("it has no workers and phases that contention, workers, clients, ttl, sink or duration could change")
 	}

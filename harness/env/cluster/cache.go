@@ -40,11 +40,14 @@ type Scratch struct {
 	lock *os.File
 }
 
-const lockSuffix = ".lock"
+const (
+	lockSuffix  = ".lock"
+	scratchName = "scratch"
+)
 
 // NewScratch removes what dead owners have left and makes a new directory.
 func NewScratch(cacheDir string) (*Scratch, error) {
-	root := filepath.Join(cacheDir, "scratch")
+	root := filepath.Join(cacheDir, scratchName)
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, fmt.Errorf("cluster: scratch: %w", err)
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,7 +100,7 @@ func TestKeepNewest(t *testing.T) {
 		must(t, os.Chtimes(dir, at, at))
 	}
 	must(t, os.WriteFile(filepath.Join(root, "guard"), nil, 0o600))
-	must(t, keepNewest(root, 2))
+	must(t, keepNewest(root, 2, func(string) bool { return false }))
 	entries, err := os.ReadDir(root)
 	must(t, err)
 	var names []string
@@ -108,6 +109,36 @@ func TestKeepNewest(t *testing.T) {
 	}
 	if !slices.Equal(names, []string{"guard", "new", "old"}) {
 		t.Errorf("left: %v", names)
+	}
+}
+
+// TestLogsOfTheLiving: the logs of a cluster that is kept up stay, however many others have
+// been started since, and go when it is gone.
+func TestLogsOfTheLiving(t *testing.T) {
+	t.Parallel()
+	cache := t.TempDir()
+	c := LocalConfig{CacheDir: cache}
+	kept, err := NewScratch(cache)
+	must(t, err)
+	id := filepath.Base(kept.Dir)
+	logs, err := c.MakeLogDir(id)
+	must(t, err)
+	long := time.Now().Add(-time.Hour)
+	must(t, os.Chtimes(logs, long, long))
+	others := func(from int) {
+		for i := range logDirsKept + 1 {
+			_, err := c.MakeLogDir(fmt.Sprintf("other-%d", from+i))
+			must(t, err)
+		}
+	}
+	others(0)
+	if _, err := os.Stat(logs); err != nil {
+		t.Errorf("while it is up: %v", err)
+	}
+	must(t, kept.Close())
+	others(100)
+	if _, err := os.Stat(logs); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("when it is gone: %v", err)
 	}
 }
 
@@ -133,20 +164,20 @@ func TestCopyTree(t *testing.T) {
 func TestCheckJarsSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	cache := t.TempDir()
-	_, err := CheckJars(cache)
+	_, err := CheckJars(cache, DefaultRelease)
 	var je *JarsError
-	if !errors.As(err, &je) || len(je.Missing) != strings.Count(scripts.CassandraSums, "\n") {
+	if !errors.As(err, &je) || len(je.Missing) != strings.Count(scripts.CassandraSums(DefaultRelease), "\n") {
 		t.Fatalf("an empty cache: %v", err)
 	}
 	if !strings.Contains(err.Error(), "run scripts/fetch-cassandra") {
 		t.Errorf("%q does not say what to run", err)
 	}
-	must(t, os.MkdirAll(LibDir(cache), 0o700))
+	must(t, os.MkdirAll(LibDir(cache, DefaultRelease), 0o700))
 	first := je.Missing[0]
 	for name, text := range map[string]string{first: "not a jar", "evil.jar": "x"} {
-		must(t, os.WriteFile(filepath.Join(LibDir(cache), name), []byte(text), 0o600))
+		must(t, os.WriteFile(filepath.Join(LibDir(cache, DefaultRelease), name), []byte(text), 0o600))
 	}
-	_, err = CheckJars(cache)
+	_, err = CheckJars(cache, DefaultRelease)
 	if !errors.As(err, &je) || !slices.Equal(je.Damaged, []string{first}) || !slices.Equal(je.Extra, []string{"evil.jar"}) {
 		t.Errorf("a damaged and an unknown jar: %v", err)
 	}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -31,10 +32,12 @@ func PaxosVariants() []string {
 	return []string{PaxosV1, PaxosV1UnsafeReadsRejects, PaxosV2, PaxosV2UnsafeReads, PaxosV2UnsafeReadsRejects}
 }
 
+// InternodePort is where nodes reach each other.
+const InternodePort = 7000
+
 const (
-	cqlPort       = 9042
-	internodePort = 7000
-	jmxPort       = 7199
+	cqlPort = 9042
+	jmxPort = 7199
 
 	minHeapMiB = 256
 	// beyondHeapMiB is what a node takes beside its heap: code cache, metaspace,
@@ -45,9 +48,12 @@ const (
 // LocalConfig says what StartLocal starts. The zero value is three nodes of
 // Cassandra 5.0.6 with Paxos v2.
 type LocalConfig struct {
+	// Release is one of Releases; default DefaultRelease.
+	Release string
 	// Layout is how many nodes there are in which data centre, 9 at most; default Plain().
 	Layout Layout
 	// PaxosVariant is one of PaxosVariants; default v2 (the database's own default is v1).
+	// Releases before 4.1 have v1 alone.
 	PaxosVariant string
 	// CommitLog is one of CommitLogs; default batch (the database's own default is periodic).
 	CommitLog string
@@ -71,6 +77,8 @@ type LocalConfig struct {
 	Progress func(string)
 	// Logger receives what goes wrong later, e.g. a crash; default slog.Default().
 	Logger *slog.Logger
+
+	line line // of Release
 }
 
 // Superuser is the name, and the password, of the role that a cluster with Auth has
@@ -101,7 +109,7 @@ func (c LocalConfig) login() login.Login {
 // neutral is the configuration by which a template is made and named: what takes
 // effect at run time and has no part in an empty ring has its default.
 func (c LocalConfig) neutral() LocalConfig {
-	c.PaxosVariant, c.CommitLog, c.Auth, c.ClientTLS = PaxosV2, CommitLogBatch, false, nil
+	c.PaxosVariant, c.CommitLog, c.Auth, c.ClientTLS = c.line.variants()[0], CommitLogBatch, false, nil
 	return c
 }
 
@@ -109,9 +117,6 @@ func (c LocalConfig) neutral() LocalConfig {
 func (c LocalConfig) WithDefaults() (LocalConfig, error) {
 	if c.Layout == nil {
 		c.Layout = Plain()
-	}
-	if c.PaxosVariant == "" {
-		c.PaxosVariant = PaxosV2
 	}
 	if c.CommitLog == "" {
 		c.CommitLog = CommitLogBatch
@@ -131,8 +136,18 @@ func (c LocalConfig) WithDefaults() (LocalConfig, error) {
 	if err := c.Layout.Check(); err != nil {
 		return c, &ConfigError{"Layout", err}
 	}
-	if !slices.Contains(PaxosVariants(), c.PaxosVariant) {
+	var err error
+	if c.line, err = lineOf(cmp.Or(c.Release, DefaultRelease)); err != nil {
+		return c, &ConfigError{"Release", err}
+	}
+	c.Release = cmp.Or(c.Release, DefaultRelease)
+	has := c.line.variants()
+	c.PaxosVariant = cmp.Or(c.PaxosVariant, has[0])
+	switch {
+	case !slices.Contains(PaxosVariants(), c.PaxosVariant):
 		return c, &ConfigError{"PaxosVariant", fmt.Errorf("unknown variant %q, want one of %s", c.PaxosVariant, strings.Join(PaxosVariants(), ", "))}
+	case !slices.Contains(has, c.PaxosVariant):
+		return c, &ConfigError{"PaxosVariant", fmt.Errorf("Cassandra %s has no variant %s, only %s", c.Release, c.PaxosVariant, strings.Join(has, ", "))}
 	}
 	if !slices.Contains(CommitLogs(), c.CommitLog) {
 		return c, &ConfigError{"CommitLog", fmt.Errorf("unknown mode %q, want one of %s", c.CommitLog, strings.Join(CommitLogs(), ", "))}
@@ -155,8 +170,9 @@ func (c LocalConfig) WithDefaults() (LocalConfig, error) {
 
 var plainPath = regexp.MustCompile(`^/[A-Za-z0-9._/@~+-]*$`)
 
-func nodeName(i int) string { return "n" + strconv.Itoa(i+1) }
-func nodeIP(i int) string   { return "10.77.0." + strconv.Itoa(11+i) }
+// NodeName and NodeIP are those of the i-th node in the sandbox, from 0.
+func NodeName(i int) string { return "n" + strconv.Itoa(i+1) }
+func NodeIP(i int) string   { return "10.77.0." + strconv.Itoa(11+i) }
 
 // vnodes is the number of tokens a node.
 const vnodes = 8
@@ -277,11 +293,11 @@ const Logback = `<configuration>
 func (c LocalConfig) yamlFor(i int, dataDir string) (string, error) {
 	ips := make([]string, c.Layout.Nodes())
 	for k := range ips {
-		ips[k] = nodeIP(k)
+		ips[k] = NodeIP(k)
 	}
 	return NodeYAML{
 		IPs: ips, Index: i, Data: dataDir, Paxos: c.PaxosVariant, CommitLog: c.CommitLog, Auth: c.Auth, ClientTLS: c.ClientTLS,
-		RackDC: c.Layout.rackdc(i) != "",
+		RackDC: c.Layout.rackdc(i) != "", line: c.line,
 	}.Text()
 }
 
@@ -295,6 +311,8 @@ type NodeYAML struct {
 	Auth      bool     // clients log in
 	ClientTLS *ClientTLS
 	RackDC    bool // its data centre is in a cassandra-rackdc.properties
+
+	line line // of its release; the zero value has what DefaultRelease reads
 }
 
 // Text returns the file.
@@ -309,5 +327,5 @@ func (n NodeYAML) Text() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cluster: cassandra.yaml: %w", err)
 	}
-	return b.String(), nil
+	return n.line.dialect(b.String()), nil
 }

@@ -67,6 +67,9 @@ func TestConfigDefaultsAndRefusals(t *testing.T) {
 	}
 }
 
+// plain is the line of the default release.
+var plain = line{name: "5.0"}
+
 // TestTokens: over all nodes the tokens are distinct, evenly spaced, and dealt
 // out in turn, so that every node owns as much as every other.
 func TestTokens(t *testing.T) {
@@ -120,7 +123,7 @@ func TestYAML(t *testing.T) {
 	must(t, yaml.Unmarshal([]byte(text), &got))
 	for key, want := range map[string]any{
 		"listen_address": "10.77.0.12", "rpc_address": "10.77.0.12", "paxos_variant": PaxosV2UnsafeReads,
-		"num_tokens": vnodes, "storage_port": internodePort, "native_transport_port": cqlPort,
+		"num_tokens": vnodes, "storage_port": InternodePort, "native_transport_port": cqlPort,
 		"commitlog_directory": "/cache/scratch/x/n2/data/commitlog", "initial_token": tokens(1, 3),
 	} {
 		if got[key] != want {
@@ -135,7 +138,7 @@ func TestYAML(t *testing.T) {
 func TestJVMArgs(t *testing.T) {
 	t.Parallel()
 	jars := []string{"/lib/a.jar", "/lib/jamm-0.4.0.jar"}
-	args, err := jvmArgs(jars, 512, "/d", cds{use: "/t/classes.jsa"})
+	args, err := plain.jvmArgs(jars, 512, "/d", cds{use: "/t/classes.jsa"})
 	must(t, err)
 	for _, want := range []string{"-Xmx512M", "-javaagent:/lib/jamm-0.4.0.jar", "-XX:SharedArchiveFile=/t/classes.jsa", "/lib/a.jar:/lib/jamm-0.4.0.jar"} {
 		if !slices.Contains(args, want) {
@@ -145,10 +148,10 @@ func TestJVMArgs(t *testing.T) {
 	if args[len(args)-1] != "org.apache.cassandra.service.CassandraDaemon" {
 		t.Errorf("the main class is %s", args[len(args)-1])
 	}
-	if _, err := jvmArgs([]string{"/lib/a.jar"}, 512, "/d", cds{}); err == nil {
+	if _, err := plain.jvmArgs([]string{"/lib/a.jar"}, 512, "/d", cds{}); err == nil {
 		t.Error("no error without the memory meter")
 	}
-	args, err = jvmArgs(jars, 512, "/d", cds{dump: "/t/new.jsa", use: "/t/old.jsa"})
+	args, err = plain.jvmArgs(jars, 512, "/d", cds{dump: "/t/new.jsa", use: "/t/old.jsa"})
 	must(t, err)
 	if !slices.Contains(args, "-XX:ArchiveClassesAtExit=/t/new.jsa") || slices.Contains(args, "-XX:SharedArchiveFile=/t/old.jsa") {
 		t.Error("one process both makes and uses an archive")
@@ -234,7 +237,7 @@ func TestDatacenters(t *testing.T) {
 		if !strings.Contains(text, "endpoint_snitch: GossipingPropertyFileSnitch\n") || !strings.Contains(text, "initial_token: "+tokens(i, 4)+"\n") {
 			t.Errorf("node %d: %s", i, text)
 		}
-		l.nodes = append(l.nodes, l.newNode(&localNode{}, MachineSpec{Name: nodeName(i), IP: nodeIP(i)}))
+		l.nodes = append(l.nodes, l.newNode(&localNode{}, MachineSpec{Name: NodeName(i), IP: NodeIP(i)}))
 	}
 	if got, want := c.Layout.rackdc(3), "dc=dc2\nrack=rack1\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -266,7 +269,7 @@ func TestOneDatacenter(t *testing.T) {
 	must(t, err)
 	l := &Local{config: c}
 	for i := range c.Layout.Nodes() {
-		l.nodes = append(l.nodes, l.newNode(&localNode{}, MachineSpec{Name: nodeName(i), IP: nodeIP(i)}))
+		l.nodes = append(l.nodes, l.newNode(&localNode{}, MachineSpec{Name: NodeName(i), IP: NodeIP(i)}))
 	}
 	a := AccessTo(l)
 	if a.Login != nil || a.Config.LocalDC != "" || a.Config.Serial != "" || c.Layout.rackdc(0) != "" || DatacenterOf(l, "n1") != "" {

@@ -20,9 +20,6 @@ import (
 	"fencepost/scripts"
 )
 
-// CassandraVersion is the release that the local backend runs.
-const CassandraVersion = scripts.CassandraVersion
-
 // wantJava is the Java release that the JVM flags are made for.
 const wantJava = "17"
 
@@ -40,7 +37,7 @@ type JavaError struct {
 }
 
 func (e *JavaError) Error() string {
-	msg := "no Java " + wantJava + " found, which Cassandra " + CassandraVersion + " needs: run scripts/ensure-tools, or set JAVA_HOME"
+	msg := "no Java " + wantJava + " found, which Cassandra needs: run scripts/ensure-tools, or set JAVA_HOME"
 	for _, t := range e.Tried {
 		msg += "\n  - " + t
 	}
@@ -49,6 +46,7 @@ func (e *JavaError) Error() string {
 
 // JarsError says that the cache does not hold the release as listed.
 type JarsError struct {
+	Release string
 	Dir     string
 	Missing []string
 	Damaged []string
@@ -68,8 +66,8 @@ func (e *JarsError) Error() string {
 			parts = append(parts, p.what+": "+strings.Join(p.names, ", "))
 		}
 	}
-	return fmt.Sprintf("Cassandra %s is not complete in %s (%s): run scripts/fetch-cassandra",
-		CassandraVersion, e.Dir, strings.Join(parts, "; "))
+	return fmt.Sprintf("Cassandra %s is not complete in %s (%s): run scripts/fetch-cassandra %s",
+		e.Release, e.Dir, strings.Join(parts, "; "), e.Release)
 }
 
 // FindJava looks for a Java 17: $JAVA_HOME, PATH, /usr/lib/jvm, /opt/java. The
@@ -128,19 +126,19 @@ func askJava(ctx context.Context, path string) (Java, error) {
 	return java, nil
 }
 
-// LibDir is where scripts/fetch-cassandra puts the jars.
-func LibDir(cacheDir string) string {
-	return filepath.Join(cacheDir, "cassandra", CassandraVersion, "lib")
+// LibDir is where scripts/fetch-cassandra puts a release's jars.
+func LibDir(cacheDir, release string) string {
+	return filepath.Join(cacheDir, "cassandra", release, "lib")
 }
 
-// CheckJars compares every jar in LibDir with the checksum list that was built
+// CheckJars compares every jar in LibDir with the release's checksum list that was built
 // into this tool, and returns their paths in order (61 MB: 0.1 to 0.3 s). The
 // error is a *[JarsError] that says what to run.
-func CheckJars(cacheDir string) ([]string, error) {
-	dir := LibDir(cacheDir)
+func CheckJars(cacheDir, release string) ([]string, error) {
+	dir := LibDir(cacheDir, release)
 	want := map[string]string{}
 	var names []string
-	for line := range strings.Lines(scripts.CassandraSums) {
+	for line := range strings.Lines(scripts.CassandraSums(release)) {
 		sum, name, ok := strings.Cut(strings.TrimSpace(line), "  ")
 		if !ok {
 			return nil, fmt.Errorf("cluster: malformed line %q in the checksum list", line)
@@ -148,7 +146,7 @@ func CheckJars(cacheDir string) ([]string, error) {
 		want[name] = sum
 		names = append(names, name)
 	}
-	e := JarsError{Dir: dir}
+	e := JarsError{Release: release, Dir: dir}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("cluster: %w", err)
@@ -197,7 +195,7 @@ func FileSum(path string) (string, error) {
 }
 
 // addOpens and addExports are what Cassandra 5.0 needs of Java 17's modules
-// (its conf/jvm17-server.options).
+// (its conf/jvm17-server.options). Other releases run with them too.
 var (
 	addOpens = []string{
 		"java.base/java.io", "java.base/java.lang", "java.base/java.lang.module", "java.base/java.lang.reflect",
@@ -224,7 +222,7 @@ type cds struct {
 }
 
 // jvmArgs is a node's command line after "java".
-func jvmArgs(jars []string, heapMiB int, dir string, archive cds) ([]string, error) {
+func (l line) jvmArgs(jars []string, heapMiB int, dir string, archive cds) ([]string, error) {
 	var jamm string
 	for _, j := range jars {
 		if strings.HasPrefix(filepath.Base(j), "jamm-") {
@@ -261,12 +259,14 @@ func jvmArgs(jars []string, heapMiB int, dir string, archive cds) ([]string, err
 		"-Dcassandra.storagedir="+filepath.Join(dir, "data"),
 		"-Dcassandra.logdir="+dir,
 		"-Dlogback.configurationFile=file://"+filepath.Join(dir, "logback.xml"),
-		fmt.Sprintf("-Dcassandra.jmx.local.port=%d", jmxPort),
 		// Else every start measures this again, for two seconds at full load.
 		"-Dcassandra.memtable.row_overhead_size=180",
 		// What makes a start take seconds instead of minutes.
 		"-Dcassandra.ring_delay_ms=2000", "-Dcassandra.skip_wait_for_gossip_to_settle=0",
 	)
+	if !l.noJMX {
+		args = append(args, fmt.Sprintf("-Dcassandra.jmx.local.port=%d", jmxPort))
+	}
 	for _, m := range addOpens {
 		args = append(args, "--add-opens", m+"=ALL-UNNAMED")
 	}

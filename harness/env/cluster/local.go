@@ -54,7 +54,7 @@ func StartLocal(ctx context.Context, network *sandbox.Network, config LocalConfi
 	if err != nil {
 		return nil, err
 	}
-	jars, err := CheckJars(config.CacheDir)
+	jars, err := CheckJars(config.CacheDir, config.Release)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func StartLocal(ctx context.Context, network *sandbox.Network, config LocalConfi
 		return nil, err
 	}
 	began := time.Now()
-	config.Progress(fmt.Sprintf("starting %d Cassandra %s nodes …", config.Layout.Nodes(), CassandraVersion))
+	config.Progress(fmt.Sprintf("starting %d Cassandra %s nodes …", config.Layout.Nodes(), config.Release))
 	l, err := newLocal(network, config, java, jars, tmpl, cds{use: tmpl.archive})
 	if err != nil {
 		return nil, err
@@ -134,16 +134,16 @@ func newLocal(network *sandbox.Network, config LocalConfig, java Java, jars []st
 
 // connect makes the links, and turns the nodes' connections to each other through them.
 func (l *Local) connect() error {
-	return l.nodes.Mesh(l.links, sandbox.Gateway, l.config.Seed, func(from *localNode, to, proxy netip.AddrPort) error {
+	return l.nodes.Mesh(l.links, MeshSpec{Gateway: sandbox.Gateway, Port: InternodePort, Seed: l.config.Seed}, func(from *localNode, to, proxy netip.AddrPort) error {
 		return from.host.Redirect(to, proxy)
 	})
 }
 
 // dataDir is node i's data directory.
-func (l *Local) dataDir(i int) string { return filepath.Join(l.scratch.Dir, nodeName(i), "data") }
+func (l *Local) dataDir(i int) string { return filepath.Join(l.scratch.Dir, NodeName(i), "data") }
 
 func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate, archive cds) (*localNode, error) {
-	name, data := nodeName(i), l.dataDir(i)
+	name, data := NodeName(i), l.dataDir(i)
 	dir := filepath.Dir(data)
 	for _, d := range []string{commitLogDir(data), filepath.Join(dir, "tmp")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
@@ -174,7 +174,7 @@ func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate,
 	if i > 0 {
 		archive.dump = "" // one node's classes are every node's
 	}
-	args, err := jvmArgs(jars, l.config.HeapMiB, dir, archive)
+	args, err := l.config.line.jvmArgs(jars, l.config.HeapMiB, dir, archive)
 	if err != nil {
 		return nil, err
 	}
@@ -185,11 +185,11 @@ func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate,
 		// Else the first role is there only after 10 s.
 		args = append([]string{"-Dcassandra.superuser_setup_delay_ms=0"}, args...)
 	}
-	host, err := l.network.AddHost(name, nodeIP(i))
+	host, err := l.network.AddHost(name, NodeIP(i))
 	if err != nil {
 		return nil, err
 	}
-	return l.newNode(&localNode{host: host, java: java.Path, args: args, dir: dir}, MachineSpec{Name: name, IP: nodeIP(i)}), nil
+	return l.newNode(&localNode{host: host, java: java.Path, args: args, dir: dir}, MachineSpec{Name: name, IP: NodeIP(i)}), nil
 }
 
 // rackdcFile says where a node stands; the system property of its path is called alike.
@@ -242,7 +242,7 @@ func localInfo(config LocalConfig, java Java, archive cds) map[string]string {
 		shared = "yes"
 	}
 	info := map[string]string{
-		"backend": "local", "cassandra": CassandraVersion, "java": java.Version, "java_runtime": java.Runtime,
+		"backend": "local", "cassandra": config.Release, "java": java.Version, "java_runtime": java.Runtime,
 		"paxos_variant": config.PaxosVariant, "nodes": strconv.Itoa(config.Layout.Nodes()), "heap_mib": strconv.Itoa(config.HeapMiB),
 		"vnodes": strconv.Itoa(vnodes), "cds": shared, "cores": strconv.Itoa(runtime.NumCPU()),
 		"commit_log": config.CommitLog + ", in memory",

@@ -49,8 +49,13 @@ type MachineSpec struct {
 	Begin func(ctx context.Context, from int64, ended func(*history.ProcessLife)) (Life, error)
 	// Ended is called with each end.
 	Ended func(*history.ProcessLife)
-
-	port int // of CQL; 0: the usual one
+	// EndSignal asks it to end in order; 0: SIGTERM.
+	EndSignal syscall.Signal
+	// Port is that of clients; 0: Cassandra's.
+	Port int
+	// Ready tries once whether the node can be worked with, alone and with all others; nil: a
+	// Prober does.
+	Ready func(ctx context.Context) error
 }
 
 // Machine is a node that a backend runs: its state over all lives of its process.
@@ -73,8 +78,11 @@ var _ Node = (*Machine)(nil)
 
 // NewMachine returns a machine without a process.
 func NewMachine(s MachineSpec) *Machine {
-	if s.port == 0 {
-		s.port = cqlPort
+	if s.Port == 0 {
+		s.Port = cqlPort
+	}
+	if s.EndSignal == 0 {
+		s.EndSignal = syscall.SIGTERM
 	}
 	return &Machine{is: s, state: Stopped}
 }
@@ -115,13 +123,13 @@ func (m *Machine) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = awaitPort(ctx, net.JoinHostPort(m.is.IP, strconv.Itoa(m.is.port)), l.Done())
+	err = awaitPort(ctx, net.JoinHostPort(m.is.IP, strconv.Itoa(m.is.Port)), l.Done())
 	switch {
 	case errors.Is(err, errEnded):
 		end := l.Life.Life()
 		return &ExitError{Node: m.is.Name, Status: end.Ending(), LogFile: m.is.LogFile, Tail: complaints(m.is.LogFile, l.logPos)}
 	case err != nil:
-		return fmt.Errorf("cluster: %s does not answer on its CQL port yet (log: %s): %w", m.is.Name, m.is.LogFile, err)
+		return fmt.Errorf("cluster: %s does not answer on its port of clients yet (log: %s): %w", m.is.Name, m.is.LogFile, err)
 	}
 	m.answered(l)
 	return nil
@@ -179,7 +187,7 @@ func (m *Machine) ended(l *life, end *history.ProcessLife) {
 		m.life = nil
 		if m.state != Killed && m.state != Stopped {
 			m.state = Crashed
-			m.is.Logger.Error("Cassandra node ended by itself", "node", m.is.Name, "status", end.Ending(), "log", m.is.LogFile)
+			m.is.Logger.Error("node ended by itself", "node", m.is.Name, "status", end.Ending(), "log", m.is.LogFile)
 		}
 	}
 	m.mu.Unlock()
@@ -219,7 +227,7 @@ func (m *Machine) Kill(ctx context.Context) error {
 }
 
 func (m *Machine) Stop(ctx context.Context) error {
-	return m.end("stop", Stopped, func(l *life) error { return l.End(ctx, syscall.SIGTERM) })
+	return m.end("stop", Stopped, func(l *life) error { return l.End(ctx, m.is.EndSignal) })
 }
 
 // end asks the process to end and returns when it is gone.
@@ -304,21 +312,34 @@ func (m *Machine) AwaitGone(ctx context.Context) error {
 // Prober asks this node.
 func (m *Machine) Prober() Prober {
 	return Prober{
-		Name: m.is.Name, IP: m.is.IP, Port: m.is.port, LogFile: m.is.LogFile, Logger: m.is.Logger, Login: m.is.Login,
-		Attempt: func() (func(), error) {
-			m.mu.Lock()
-			l, state := m.life, m.state
-			m.mu.Unlock()
-			if state != Running && state != Starting {
-				return nil, &StateError{m.is.Name, "probe", state}
-			}
-			return func() { m.answered(l) }, nil
-		},
+		Name: m.is.Name, IP: m.is.IP, Port: m.is.Port, LogFile: m.is.LogFile, Logger: m.is.Logger, Login: m.is.Login,
+		Attempt: m.attempt,
 	}
 }
 
+// attempt is what a Prober wants before each try.
+func (m *Machine) attempt() (answered func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.life
+	if m.state != Running && m.state != Starting {
+		return nil, &StateError{m.is.Name, "probe", m.state}
+	}
+	return func() { m.answered(l) }, nil
+}
+
 // WaitReady returns when a conditional update through this node has an answer.
-func (m *Machine) WaitReady(ctx context.Context) error { return m.Prober().Ready(ctx) }
+func (m *Machine) WaitReady(ctx context.Context) error {
+	if m.is.Ready == nil {
+		return m.Prober().Ready(ctx)
+	}
+	return until(ctx, m.is.Name, m.is.LogFile, "a request", m.attempt, m.is.Ready)
+}
 
 // Healthy returns when the node is ready and sees every other.
-func (m *Machine) Healthy(ctx context.Context) error { return m.Prober().Healthy(ctx) }
+func (m *Machine) Healthy(ctx context.Context) error {
+	if m.is.Ready == nil {
+		return m.Prober().Healthy(ctx)
+	}
+	return m.WaitReady(ctx)
+}

@@ -98,17 +98,27 @@ func (s NodeSet[N]) Each(f func(N) error) error {
 	return errors.Join(errs...)
 }
 
-// Mesh makes a link for each ordered pair of nodes, which listens at gateway, and has turn
-// lead the first's connections to the second's address to the link.
-func (s NodeSet[N]) Mesh(links *link.Fabric, gateway string, seed uint64, turn func(from N, to, proxy netip.AddrPort) error) error {
+// MeshSpec says which links between nodes there are.
+type MeshSpec struct {
+	// Gateway is the address at which they listen, Port the one of the nodes to which they lead.
+	Gateway string
+	Port    int
+	// Purpose tells those to different ports apart, Seed is as of link.Spec.
+	Purpose string
+	Seed    uint64
+}
+
+// Mesh makes a link for each ordered pair of nodes, and has turn lead the first's connections
+// to the second's address to the link.
+func (s NodeSet[N]) Mesh(links *link.Fabric, m MeshSpec, turn func(from N, to, proxy netip.AddrPort) error) error {
 	for _, from := range s {
 		for _, to := range s {
 			if from.Name() == to.Name() {
 				continue
 			}
 			l, err := links.Add(link.Spec{
-				From: from.Name(), To: to.Name(), Seed: seed, Listen: net.JoinHostPort(gateway, "0"),
-				Upstream: net.JoinHostPort(to.IP(), strconv.Itoa(internodePort)),
+				From: from.Name(), To: to.Name(), Purpose: m.Purpose, Seed: m.Seed, Listen: net.JoinHostPort(m.Gateway, "0"),
+				Upstream: net.JoinHostPort(to.IP(), strconv.Itoa(m.Port)),
 			})
 			if err != nil {
 				return fmt.Errorf("cluster: link %s->%s: %w", from.Name(), to.Name(), err)

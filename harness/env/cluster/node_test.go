@@ -70,7 +70,7 @@ func newFakeNode(t *testing.T) *localNode {
 	l.Close()
 	local := &Local{config: LocalConfig{Logger: slog.New(slog.DiscardHandler), LogDir: t.TempDir()}}
 	n := local.newNode(&localNode{host: plainHost{l.Addr().String()}, java: "/proc/self/exe", dir: t.TempDir()},
-		MachineSpec{Name: "n1", IP: "127.0.0.1", port: port})
+		MachineSpec{Name: "n1", IP: "127.0.0.1", Port: port})
 	t.Cleanup(func() {
 		if err := n.Kill(context.Background()); err != nil && !errors.Is(err, ErrState) {
 			t.Error(err)
@@ -187,7 +187,7 @@ func TestNodeFailsToStart(t *testing.T) {
 func TestNodeStartGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t)
-	n.is.port++ // where nobody answers
+	n.is.Port++ // where nobody answers
 	cause := errors.New("enough")
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 100*time.Millisecond, cause)
 	defer cancel()

@@ -123,36 +123,39 @@ func (p Prober) tryUpdate(ctx context.Context, db *cassandra.DB) error {
 
 // repeat repeats try through this node alone until it succeeds.
 func (p Prober) repeat(ctx context.Context, what string, try func(context.Context, *cassandra.DB) error) error {
-	var last error
 	var db *cassandra.DB
 	defer func() {
 		if db != nil {
 			db.Close()
 		}
 	}()
+	return until(ctx, p.Name, p.LogFile, what, p.Attempt, func(ctx context.Context) (err error) {
+		if db == nil {
+			if db, err = p.open(ctx); err != nil {
+				return err
+			}
+		}
+		return try(ctx, db)
+	})
+}
+
+// until repeats try until it succeeds; attempt is as a Prober's.
+func until(ctx context.Context, name, log, what string, attempt func() (func(), error), try func(context.Context) error) error {
 	for {
-		answered, err := p.Attempt()
+		answered, err := attempt()
 		if err != nil {
 			return err
 		}
-		last = func() (err error) {
-			ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-			defer cancel()
-			if db == nil {
-				if db, err = p.open(ctx); err != nil {
-					return err
-				}
-			}
-			return try(ctx, db)
-		}()
-		if last == nil {
+		once, cancel := context.WithTimeout(ctx, probeTimeout)
+		err = try(once)
+		cancel()
+		if err == nil {
 			answered()
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("cluster: %s is not ready, %s through it did not work (log: %s): %w",
-				p.Name, what, p.LogFile, errors.Join(context.Cause(ctx), last))
+			return fmt.Errorf("cluster: %s is not ready, %s through it did not work (log: %s): %w", name, what, log, errors.Join(context.Cause(ctx), err))
 		case <-time.After(probePoll):
 		}
 	}

@@ -26,7 +26,7 @@ const (
 	// a template changes otherwise than by configuration.
 	templateFormat = "1"
 	// templatesKept is how many templates stay in the cache.
-	templatesKept = 4
+	templatesKept = 8
 	// logDirsKept is how many default log directories stay in the cache.
 	logDirsKept = 10
 
@@ -50,7 +50,7 @@ func (t *dataTemplate) data(node string) string { return filepath.Join(t.dir, no
 func templateKey(config LocalConfig, java Java, jars []string) (string, error) {
 	h := sha256.New()
 	neutral := config.neutral()
-	fmt.Fprint(h, templateFormat, config.Layout, java.Path, java.Runtime, strings.TrimSpace(scripts.CassandraSums), Logback)
+	fmt.Fprint(h, templateFormat, config.Layout, java.Path, java.Runtime, strings.TrimSpace(scripts.CassandraSums(config.Release)), Logback)
 	for i := range config.Layout.Nodes() {
 		yaml, err := neutral.yamlFor(i, "DATA")
 		if err != nil {
@@ -58,7 +58,7 @@ func templateKey(config LocalConfig, java Java, jars []string) (string, error) {
 		}
 		fmt.Fprintln(h, yaml, config.Layout.rackdc(i))
 	}
-	args, err := jvmArgs(jars, config.HeapMiB, "DIR", cds{})
+	args, err := config.line.jvmArgs(jars, config.HeapMiB, "DIR", cds{})
 	if err != nil {
 		return "", err
 	}
@@ -97,7 +97,7 @@ func ensureTemplate(ctx context.Context, network *sandbox.Network, config LocalC
 	if err := os.Chtimes(dir, now, now); err != nil {
 		return nil, fmt.Errorf("cluster: templates: %w", err)
 	}
-	if err := keepNewest(root, templatesKept); err != nil {
+	if err := keepNewest(root, templatesKept, func(string) bool { return false }); err != nil {
 		return nil, err
 	}
 	t := &dataTemplate{dir: dir, archive: filepath.Join(dir, archiveName)}
@@ -229,7 +229,9 @@ func copyFile(from, to string) (err error) {
 	return err
 }
 
-// MakeLogDir makes LogDir, or else a directory in the cache, from which the oldest go.
+// MakeLogDir makes LogDir, or else a directory in the cache, from which the oldest go. id is
+// the name of the scratch directory of those whose logs these are: while it is there, their logs
+// stay, however many have been started since.
 func (c LocalConfig) MakeLogDir(id string) (string, error) {
 	root := filepath.Join(c.CacheDir, "logs")
 	dir := cmp.Or(c.LogDir, filepath.Join(root, id))
@@ -239,11 +241,15 @@ func (c LocalConfig) MakeLogDir(id string) (string, error) {
 	if c.LogDir != "" {
 		return dir, nil
 	}
-	return dir, keepNewest(root, logDirsKept)
+	return dir, keepNewest(root, logDirsKept, func(id string) bool {
+		_, err := os.Stat(filepath.Join(c.CacheDir, scratchName, id))
+		return err == nil
+	})
 }
 
-// keepNewest removes all but the most recently changed subdirectories of root.
-func keepNewest(root string, keep int) error {
+// keepNewest removes all but the most recently changed subdirectories of root, and those that
+// are in use.
+func keepNewest(root string, keep int, used func(name string) bool) error {
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
@@ -255,7 +261,7 @@ func keepNewest(root string, keep int) error {
 	var dirs []dir
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || !e.IsDir() || strings.HasSuffix(e.Name(), making) {
+		if err != nil || !e.IsDir() || strings.HasSuffix(e.Name(), making) || used(e.Name()) {
 			continue
 		}
 		dirs = append(dirs, dir{filepath.Join(root, e.Name()), info.ModTime()})

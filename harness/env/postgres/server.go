@@ -24,6 +24,7 @@ import (
 
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/osproc"
+	"fencepost/harness/env/sandbox"
 	"fencepost/harness/record/history"
 )
 
@@ -53,14 +54,6 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 			return nil, err
 		}
 	}
-	program, err := Find(ctx, o.CacheDir)
-	if err != nil {
-		return nil, err
-	}
-	template, err := ensureTemplate(ctx, o.CacheDir, program)
-	if err != nil {
-		return nil, err
-	}
 	scratch, err := cluster.NewScratch(o.CacheDir)
 	if err != nil {
 		return nil, err
@@ -71,9 +64,9 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 			err = errors.Join(err, closed())
 		}
 	}()
-	dir := filepath.Join(scratch.Dir, "postgres")
-	if err := cluster.CopyTree(template, dir); err != nil {
-		return nil, fmt.Errorf("copy the template of a PostgreSQL database: %w", err)
+	db, err := Lay(ctx, o.CacheDir, filepath.Join(scratch.Dir, "postgres"))
+	if err != nil {
+		return nil, err
 	}
 	addr, err := osproc.FreeAddr()
 	if err != nil {
@@ -83,30 +76,64 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	attr, err := namespaces()
-	if err != nil {
-		return nil, err
-	}
-	secret := filepath.Join(dir, passName)
 	service := &osproc.Service{
-		Name: "PostgreSQL", Address: addr, Dir: dir, Secret: secret, Closed: closed, Log: o.Log, Ended: o.Ended,
-		EndSignal: syscall.SIGINT, // ends sessions; SIGTERM would wait for them
-		Command: func() *exec.Cmd {
-			cmd := exec.Command(program.path("postgres"), "-D", filepath.Join(dir, dataName), "-h", host, "-p", port)
-			cmd.SysProcAttr, cmd.Env = attr, environ()
-			return cmd
-		},
-		Ready: func(ctx context.Context) error { return ready(ctx, ConnString(addr, secret)) },
+		Name: "PostgreSQL", Address: addr, Dir: db.Dir, Secret: db.Secret, Closed: closed, Log: o.Log, Ended: o.Ended,
+		EndSignal: EndSignal,
+		Command:   func() *exec.Cmd { return db.Command(host, port) },
+		Ready:     func(ctx context.Context) error { return Answers(ctx, addr, db.Secret) },
 	}
 	if err := service.Start(ctx); err != nil {
 		return nil, errors.Join(err, service.Close())
 	}
-	return &Server{Service: service, Program: program}, nil
+	return &Server{Service: service, Program: db.Program}, nil
 }
 
-// ready asks for an answer to a query.
-func ready(ctx context.Context, to string) error {
-	conn, err := pgx.Connect(ctx, to)
+// Greeting is SSLRequest, which a server answers by one letter before anybody logs in: yes or no.
+var Greeting = []byte{0, 0, 0, 8, 4, 210, 22, 47}
+
+// EndSignal ends a server with its sessions; SIGTERM would wait for them.
+const EndSignal = syscall.SIGINT
+
+// Files are an empty database in a directory, with the server for it.
+type Files struct {
+	Program Program
+	Dir     string
+	// Secret is a password file of libpq's for the role that programs log in as.
+	Secret string
+	attr   *syscall.SysProcAttr
+}
+
+// Lay makes dir an empty database: a copy of the template, which the first call on a machine
+// makes (seconds). A server that is missing is a *[MissingError].
+func Lay(ctx context.Context, cacheDir, dir string) (Files, error) {
+	program, err := Find(ctx, cacheDir)
+	if err != nil {
+		return Files{}, err
+	}
+	template, err := ensureTemplate(ctx, cacheDir, program)
+	if err != nil {
+		return Files{}, err
+	}
+	if err := cluster.CopyTree(template, dir); err != nil {
+		return Files{}, fmt.Errorf("copy the template of a PostgreSQL database: %w", err)
+	}
+	attr, err := namespaces()
+	return Files{Program: program, Dir: dir, Secret: SecretIn(dir), attr: attr}, err
+}
+
+// Command is a life of the server, which listens at host and port.
+func (f Files) Command(host, port string) *exec.Cmd {
+	cmd := exec.Command(f.Program.path("postgres"), "-D", filepath.Join(f.Dir, dataName), "-h", host, "-p", port)
+	cmd.SysProcAttr, cmd.Env = f.attr, environ()
+	return cmd
+}
+
+// SecretIn is the Secret of Files in a directory.
+func SecretIn(dir string) string { return filepath.Join(dir, passName) }
+
+// Answers asks the server at addr for an answer to a query.
+func Answers(ctx context.Context, addr, secret string) error {
+	conn, err := pgx.Connect(ctx, ConnString(addr, secret))
 	if err != nil {
 		return err
 	}
@@ -188,6 +215,7 @@ log_checkpoints = off
 
 const hba = `
 host all all 127.0.0.0/8 scram-sha-256
+host all all ` + sandbox.Subnet + ` scram-sha-256
 `
 
 // ensureTemplate returns the directory of the template for p, made now if need be.

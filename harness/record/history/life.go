@@ -22,14 +22,15 @@ const (
 	LifeTask    = "task"    // of a user's own program: ends when it is done
 	LifeSink    = "sink"    // the service that the sink is
 	LifeNode    = "node"    // of Cassandra
+	LifeServer  = "server"  // of another store
 )
 
 // ProcessLife is how one life of a process ended, as the harness that started it saw it, or that
 // it was still there.
 type ProcessLife struct {
 	// worker, program: of a user's own, task: one of a user's that ends when it is done, sink,
-	// node
-	Kind string `json:"kind" of:"worker program task sink node"`
+	// node: of Cassandra, server: of another store
+	Kind string `json:"kind" of:"worker program task sink node server"`
 	// the life's: w1.2, sink, n1, seal
 	Name string `json:"name" is:"name"`
 	// its process id; absent: it cannot be seen from the host
@@ -107,6 +108,7 @@ func (l *ProcessLife) Unplanned() string {
 // orders are the ends of lives that were asked to end, by kind.
 var orders = map[string]string{
 	LifeWorker: "exit status 0", LifeSink: "exit status 0", LifeProgram: "exit status 0 or by SIGTERM", LifeNode: "exit status 143",
+	LifeServer: "exit status 0 or 143, or by SIGTERM",
 }
 
 // inOrder says whether it ended as its kind does when it is asked to.
@@ -115,6 +117,8 @@ func (l *ProcessLife) inOrder() bool {
 	switch l.Kind {
 	case LifeNode: // a JVM ends with 128 + SIGTERM
 		return code(143)
+	case LifeServer: // in Go, in C, or a JVM
+		return code(0) || code(143) || l.Signal == sigTerm
 	case LifeProgram:
 		return code(0) || l.Signal == sigTerm
 	}

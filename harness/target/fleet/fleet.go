@@ -83,6 +83,7 @@ type Own struct {
 	Program own.Program
 	Control *own.Control
 	Offer   own.Offer
+	Secret  string // see own.Places
 }
 
 // Hit is a client standing at an armed point.

@@ -260,7 +260,7 @@ func (l *life) startOwn(cfg workload.Config, theirs *os.File) (err error) {
 		theirs.Close()
 		return err
 	}
-	at := own.Places{Sink: "http://" + w.service, Control: prog.Control.URL(l.name)}
+	at := own.Places{Sink: "http://" + w.service, Control: prog.Control.URL(l.name), Secret: prog.Secret}
 	for _, n := range w.fleet.cfg.Nodes {
 		at.Nodes = append(at.Nodes, w.lock[n.IP])
 	}

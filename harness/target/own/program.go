@@ -2,6 +2,7 @@ package own
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"fencepost/harness/env/cluster/servers"
 	"fencepost/harness/env/osproc"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/control"
@@ -86,6 +88,7 @@ type Places struct {
 	Nodes   []string // "ip:port" of each node, or of the link to it
 	Sink    string   // "http://ip:port"
 	Control string   // "http://ip:port/LIFE"
+	Secret  string   // a file with what is shown to the store at a login
 }
 
 // Variables are the environment of a task. c.Life and c.History are those of the one
@@ -96,8 +99,12 @@ func Variables(t Task, c workload.Config, at Places) []string {
 	margin := time.Duration(2*c.DriftBound*float64(c.TTL)) + c.MarginBase
 	vars := [][2]string{
 		{"TASK", string(t)}, {"RUN", c.Run}, {"SEED", strconv.FormatUint(c.Seed, 10)}, {"KEYSPACE", c.Keyspace},
+		{"STORE", cmp.Or(c.Store, servers.Cassandra)},
 		{"NODES", strings.Join(at.Nodes, ",")}, {"LOCKS", strings.Join(c.Locks, ",")},
 		{"TTL_MS", ms(c.TTL)}, {"MARGIN_MS", ms(margin)},
+	}
+	if at.Secret != "" {
+		vars = append(vars, [2]string{"SECRET", at.Secret})
 	}
 	if t != Setup {
 		vars = append(vars, [][2]string{{"LIFE", c.Life}, {"HISTORY", c.History}}...)

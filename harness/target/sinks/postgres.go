@@ -18,9 +18,6 @@ import (
 // connections are so many of one process: each of its clients has one transaction.
 const connections = 16
 
-// postgresGreeting is SSLRequest, which is answered by one letter: yes or no.
-var postgresGreeting = []byte{0, 0, 0, 8, 4, 210, 22, 47}
-
 func findPostgres(ctx context.Context, cache string) (string, error) {
 	p, err := postgres.Find(ctx, cache)
 	return fmt.Sprintf("%s, version %s", p.Dir, p.Version), err

@@ -11,6 +11,7 @@ import (
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/env/link/httptap"
 	"fencepost/harness/env/osproc"
+	"fencepost/harness/env/postgres"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/system"
 	"fencepost/harness/target/system/unfenced"
@@ -93,7 +94,7 @@ var kinds = []Kind{
 		About: "a remote service that enforces the headers Fencing-Token and Idempotency-Key (core/sink/http); a separate process",
 	},
 	{
-		Name: Postgres, Start: startPostgres, Greeting: postgresGreeting, Open: openPostgres,
+		Name: Postgres, Start: startPostgres, Greeting: postgres.Greeting, Open: openPostgres,
 		About: "rows of a PostgreSQL database, by one transaction per decision; a separate server",
 		Rival: rivalOfPostgres, Admin: adminOfPostgres,
 		Find: findPostgres, Remedy: "install PostgreSQL, or run scripts/fetch-postgres",

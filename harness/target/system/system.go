@@ -2,6 +2,7 @@ package system
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -31,9 +32,12 @@ type System struct {
 	// Scheduler is what its workers run jobs with, "" for the core's. It has no locks
 	// to run without jobs.
 	Scheduler string
-	// Command is a user's own program, which is run instead of a worker (package own); nil
-	// for fencepost's. Its promises it makes itself.
+	// Command is a program that is run instead of a worker (package own); nil for fencepost's.
+	// Its promises it makes itself. With a Binary these are the arguments of that one.
 	Command []string
+	// Store is where it keeps its locks (package servers), "" for Cassandra; of exec:CMD whatever
+	// a run names.
+	Store string
 	// Promises are the properties that it claims; none means all. The rest is n/a.
 	Promises []string
 	// Unreached are the points of scenarios that it does not come to, by design.
@@ -74,6 +78,15 @@ func (s System) Design() string {
 		return s.Scheduler
 	}
 	return Core
+}
+
+// Words are the command line of a program that is run instead of a worker; binDir is where
+// the tool's executables are.
+func (s System) Words(binDir string) []string {
+	if s.Binary == "" {
+		return s.Command
+	}
+	return append([]string{filepath.Join(binDir, s.Binary)}, s.Command...)
 }
 
 // Red is the directed run that must expose a variant, or a hole in a design.
@@ -117,15 +130,32 @@ func FindDirected(name, scenario, contention string) (System, bool) {
 }
 
 // Designs lists the systems that are whole designs, not variants of one.
-func Designs() []System { return []System{core, lockPerJob} }
+func Designs() []System { return append([]System{core, lockPerJob}, stored...) }
+
+// stored are locks on other stores (the module in systems).
+var stored = []System{
+	onStore("redis-set", "redis", "SET NX PX on one Redis server, scripts that compare before they delete; no token"),
+	onStore("etcd-lease", "etcd", "a key of etcd that lives as long as its lease; the sink checks no token"),
+	onStore("nats-kv", "nats", "a key of a JetStream bucket whose entries live for one lease; the sink checks no token"),
+	onStore("nats-kv-fenced", "nats", "the same, and the revision that created the key is its token"),
+	onStore("postgres-lease", "postgres", "a row of PostgreSQL with an expiry by the server's clock; the sink checks no token"),
+	onStore("postgres-lease-fenced", "postgres", "the same, and a counter in the row is its token"),
+	onStore("zookeeper-node", "zookeeper", "an ephemeral node of ZooKeeper; the sink checks no token"),
+	onStore("zookeeper-node-fenced", "zookeeper", "the same, and the transaction that created the node is its token"),
+	onStore("etcd-lease-fenced", "etcd", "the same, and the revision that created the key is its token"),
+}
+
+// Locks is the executable of the locks on other stores.
+const Locks = "locks"
+
+func onStore(name, store, about string) System {
+	return System{Name: name, Store: store, About: about, Binary: Locks, Command: []string{name}}
+}
 
 // Find returns a system by name.
 func Find(name string) (System, error) {
-	switch name {
-	case "", Core:
+	if name == "" {
 		return core, nil
-	case LockPerJob:
-		return lockPerJob, nil
 	}
 	if line, own := strings.CutPrefix(name, Exec); own {
 		words := strings.Fields(line)
@@ -134,14 +164,21 @@ func Find(name string) (System, error) {
 		}
 		return System{Name: Exec + strings.Join(words, " "), About: "a program of your own", Command: words}, nil
 	}
-	names := []string{Core, LockPerJob}
+	var names []string
+	for _, d := range Designs() {
+		if d.Name == name {
+			return d, nil
+		}
+		names = append(names, d.Name)
+	}
+	first := len(names)
 	for _, v := range variants {
 		if v.Name == name {
 			return v, nil
 		}
 		names = append(names, v.Name)
 	}
-	slices.Sort(names[2:])
+	slices.Sort(names[first:])
 	return System{}, choice.Unknown("system", name, append(names, Exec+"CMD")...)
 }
 

@@ -47,7 +47,9 @@ type Config struct {
 	Jobs *Jobs `json:"jobs,omitempty"`
 
 	Keyspace string `json:"keyspace"`
-	CQLPort  int    `json:"cql_port"`
+	// Store is whose servers the nodes are, "" for Cassandra.
+	Store   string `json:"store,omitempty"`
+	CQLPort int    `json:"cql_port"`
 	// AwaitLogin: what to show to the cluster comes as the first message on the
 	// control channel, and is then in Login; secrets are in no environment.
 	AwaitLogin bool         `json:"await_login,omitempty"`

@@ -158,7 +158,7 @@ func (c *Cluster) prepare(ctx context.Context) (err error) {
 // connect makes the links, and notes for each node which connections lead into them.
 func (c *Cluster) connect() error {
 	gateway := c.bridge.gateway.String()
-	err := c.nodes.Mesh(c.links, gateway, c.config.Seed, func(from *node, to, proxy netip.AddrPort) error {
+	err := c.nodes.Mesh(c.links, cluster.MeshSpec{Gateway: gateway, Port: cluster.InternodePort, Seed: c.config.Seed}, func(from *node, to, proxy netip.AddrPort) error {
 		from.redirects = append(from.redirects, redirect{to, proxy})
 		return nil
 	})
@@ -242,7 +242,7 @@ func (c *Cluster) Close(context.Context) error {
 
 const (
 	// DefaultImage is the official image of the version that the project is tested with.
-	DefaultImage = "cassandra:" + cluster.CassandraVersion
+	DefaultImage = "cassandra:" + cluster.DefaultRelease
 	// ImageEnv names another image.
 	ImageEnv = "FENCEPOST_IMAGE"
 

@@ -133,7 +133,7 @@ func TestCluster(t *testing.T) {
 	must(t, err)
 	defer c.Close(context.Background())
 	t.Logf("start: %s; %v", time.Since(began), c.Info())
-	if got := c.Info(); got["cassandra"] != cluster.CassandraVersion || got["backend"] != "docker" {
+	if got := c.Info(); got["cassandra"] != cluster.DefaultRelease || got["backend"] != "docker" {
 		t.Errorf("info: %v", got)
 	}
 	one, two := c.nodes[0], c.nodes[1]

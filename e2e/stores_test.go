@@ -1,0 +1,105 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fencepost/checker"
+	"fencepost/harness/env/cluster/servers"
+	"fencepost/harness/target/system"
+)
+
+// onStores are the runs of locks on other stores: without faults each is sound; paused past its
+// lease, a holder whose token nobody checks writes twice, and one with a token does not.
+var onStores = []struct {
+	scenario, system string
+	fails            string // the property; "" for PASS
+}{
+	{"steady", "etcd-lease", ""},
+	{"pause-worker", "etcd-lease", "P4"},
+	{"pause-worker", "etcd-lease-fenced", ""},
+	{"partition", "etcd-lease-fenced", ""},
+	{"steady", "postgres-lease", ""},
+	{"pause-worker", "postgres-lease", "P4"},
+	{"steady", "zookeeper-node", ""},
+	{"pause-worker", "zookeeper-node", "P4"},
+	{"kill-node", "zookeeper-node-fenced", ""},
+	{"partition-client", "zookeeper-node-fenced", ""},
+	{"steady", "nats-kv", ""},
+	{"pause-worker", "nats-kv", "P4"},
+	{"kill-node", "nats-kv-fenced", ""},
+	{"steady", "redis-set", ""},
+	{"pause-worker", "redis-set", "P4"},
+}
+
+// inTurn are the stores of one day after the other: the servers of some take a minute to build.
+var inTurn = []string{"etcd", "redis", "nats", "postgres", "zookeeper"}
+
+// TestStores runs locks on stores other than Cassandra. It starts their servers itself.
+func TestStores(t *testing.T) {
+	if os.Getenv("FENCEPOST_E2E_OWN_CLUSTER") == "" {
+		t.Skip("starts servers of its own: scripts/test-real runs it before it brings the shared cluster up")
+	}
+	day, all := turn(t)
+	fetched := map[string]bool{}
+	for _, r := range onStores {
+		sys, err := system.Find(r.system)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !all && sys.Store != inTurn[day%len(inTurn)] {
+			continue
+		}
+		if !fetched[sys.Store] {
+			fetched[sys.Store] = true
+			fetchStore(t, sys.Store)
+		}
+		t.Run(r.scenario+"-"+r.system, func(t *testing.T) {
+			code, res, out := chaos(t, r.scenario, "--system="+r.system, "--cluster=local", "--contention=medium", "--seed=1")
+			want := checker.Pass
+			if r.fails != "" {
+				want = checker.Fail
+			}
+			if res.Verdict != want || code != want.ExitCode() {
+				t.Errorf("exit code %d, verdict %s, want %s\n%s", code, res.Verdict, want, out)
+				keep(t, out)
+			}
+			for _, p := range res.Properties {
+				if (p.ID == r.fails) != (p.Status == checker.StatusFail) {
+					t.Errorf("%s is %s, and only %q may fail", p.ID, p.Status, r.fails)
+				}
+			}
+		})
+	}
+}
+
+// fetchStore does what doctor says.
+func fetchStore(t *testing.T, store string) {
+	t.Helper()
+	k, err := servers.Of(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out := fencepost(t, "doctor", store)
+	if code == 0 {
+		return
+	}
+	_, remedy, ok := strings.Cut(out, "-> run ")
+	if !ok {
+		t.Fatalf("doctor %s names no remedy:\n%s", k.Name, out)
+	}
+	remedy, _, _ = strings.Cut(remedy, "\n")
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", remedy)
+	cmd.Dir = root
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", remedy, err, text)
+	}
+	if code, out := fencepost(t, "doctor", store); code != 0 {
+		t.Fatalf("after %s doctor %s still says:\n%s", remedy, filepath.Base(store), out)
+	}
+}

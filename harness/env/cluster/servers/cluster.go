@@ -1,0 +1,272 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/link"
+	"fencepost/harness/env/osproc"
+	"fencepost/harness/env/sandbox"
+	"fencepost/harness/record/history"
+)
+
+const (
+	// startTimeout bounds the start until all servers are healthy.
+	startTimeout = time.Minute
+	closeTimeout = 30 * time.Second
+)
+
+var errStartTimeout = errors.New("the servers took too long to start; is the machine overloaded?")
+
+// Config says how servers are started.
+type Config struct {
+	// CacheDir overrides cluster.CacheDir().
+	CacheDir string
+	// LogDir receives n1.log …; default as of cluster.LocalConfig.
+	LogDir string
+	// Seed seeds the links' random numbers.
+	Seed uint64
+	// Progress is told, in words for a person, what is going on; nil: nobody is.
+	Progress func(string)
+	// Logger receives what goes wrong later; default slog.Default().
+	Logger *slog.Logger
+}
+
+// Cluster is the servers of a store.
+type Cluster struct {
+	Kind    Kind
+	Site    Site
+	config  Config
+	program Program
+	scratch *cluster.Scratch
+	links   *link.Fabric
+	nodes   cluster.NodeSet[*server]
+	cluster.Watchers
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+var _ cluster.Cluster = (*Cluster)(nil)
+
+// server is one process on a sandbox host.
+type server struct {
+	*cluster.Machine
+	host    *sandbox.Host
+	dir     string
+	command func() *exec.Cmd
+}
+
+// Start starts a store's servers in the sandbox's network and returns when they serve. On
+// error nothing is left running.
+func Start(ctx context.Context, network *sandbox.Network, k Kind, config Config) (*Cluster, error) {
+	if config.Progress == nil {
+		config.Progress = func(string) {}
+	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	if config.CacheDir == "" {
+		dir, err := cluster.CacheDir()
+		if err != nil {
+			return nil, err
+		}
+		config.CacheDir = dir
+	}
+	program, err := k.Find(ctx, config.CacheDir)
+	if err != nil {
+		return nil, fmt.Errorf("the servers of %s are not here: run %s: %w", k.Name, k.Fetch, err)
+	}
+	began := time.Now()
+	config.Progress(fmt.Sprintf("starting %s %s, servers: %d …", k.Name, program.Version, k.Servers))
+	c := &Cluster{Kind: k, config: config, program: program, links: link.NewFabric(link.Options{Logger: config.Logger})}
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errStartTimeout)
+	defer cancel()
+	if err := c.start(ctx, network); err != nil {
+		return nil, errors.Join(err, c.Close(context.WithoutCancel(ctx)))
+	}
+	config.Progress(fmt.Sprintf("%s is ready after %.1f s", k.Name, time.Since(began).Seconds()))
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context, network *sandbox.Network) (err error) {
+	if c.scratch, err = cluster.NewScratch(c.config.CacheDir); err != nil {
+		return err
+	}
+	if c.config.LogDir, err = (cluster.LocalConfig{CacheDir: c.config.CacheDir, LogDir: c.config.LogDir}).MakeLogDir(filepath.Base(c.scratch.Dir)); err != nil {
+		return err
+	}
+	c.Site.Port = c.Kind.Port
+	for i := range c.Kind.Servers {
+		c.Site.IPs = append(c.Site.IPs, cluster.NodeIP(i))
+		c.Site.Dirs = append(c.Site.Dirs, filepath.Join(c.scratch.Dir, cluster.NodeName(i)))
+	}
+	for i := range c.Kind.Servers {
+		n, err := c.prepare(ctx, network, i)
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", c.Kind.Name, cluster.NodeName(i), err)
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	for _, p := range c.Kind.Peers {
+		m := cluster.MeshSpec{Gateway: sandbox.Gateway, Port: p.Port, Purpose: p.Purpose, Seed: c.config.Seed}
+		if err := c.nodes.Mesh(c.links, m, func(from *server, to, proxy netip.AddrPort) error {
+			return from.host.Redirect(to, proxy)
+		}); err != nil {
+			return err
+		}
+	}
+	if err := c.nodes.Each(func(n *server) error { return n.Start(ctx) }); err != nil {
+		return err
+	}
+	return c.WaitHealthy(ctx)
+}
+
+// prepare makes a server that has not started yet.
+func (c *Cluster) prepare(ctx context.Context, network *sandbox.Network, i int) (_ *server, err error) {
+	n := &server{dir: c.Site.Dirs[i]}
+	lay := c.Kind.Lay
+	if lay == nil {
+		lay = c.lay
+	}
+	if n.command, err = lay(ctx, c.config.CacheDir, c.Site, i); err != nil {
+		return nil, err
+	}
+	name := cluster.NodeName(i)
+	host, err := network.AddHost(name, cluster.NodeIP(i))
+	if err != nil {
+		return nil, err
+	}
+	n.host = host
+	n.Machine = cluster.NewMachine(cluster.MachineSpec{
+		Name: name, IP: cluster.NodeIP(i), Port: c.Kind.Port, EndSignal: c.Kind.EndSignal, LogFile: filepath.Join(c.config.LogDir, name+".log"), Logger: c.config.Logger,
+		Begin: n.begin, Ended: c.Tell, Ready: func(ctx context.Context) error { return c.Kind.Ready(ctx, c.Site, i) },
+	})
+	return n, nil
+}
+
+// lay writes a server's files.
+func (c *Cluster) lay(_ context.Context, _ string, s Site, i int) (func() *exec.Cmd, error) {
+	if err := os.MkdirAll(s.DataDir(i), 0o700); err != nil {
+		return nil, err
+	}
+	if c.Kind.Files != nil {
+		for name, text := range c.Kind.Files(s, i) {
+			if err := os.WriteFile(filepath.Join(s.Dirs[i], name), []byte(text), 0o600); err != nil {
+				return nil, err
+			}
+		}
+	}
+	args := slices.Concat(c.program.Args, c.Kind.Args(s, i))
+	return func() *exec.Cmd {
+		cmd := exec.Command(c.program.Path, args...)
+		cmd.Env = append(environ(), c.program.Env...)
+		return cmd
+	}, nil
+}
+
+// environ is the environment of a server: options in the person's own, and proxies that are not in
+// the sandbox, must not reach it.
+func environ() []string {
+	own := []string{"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
+	return slices.DeleteFunc(os.Environ(), func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return strings.HasPrefix(name, "ETCD_") || slices.Contains(own, strings.ToUpper(name))
+	})
+}
+
+// begin starts the process.
+func (n *server) begin(_ context.Context, _ int64, ended func(*history.ProcessLife)) (cluster.Life, error) {
+	cmd := n.command()
+	cmd.Dir = n.dir
+	return osproc.Start(osproc.Spec{Kind: history.LifeServer, Name: n.Name(), Command: cmd, Log: n.LogFile(), Start: n.host.Start, Ended: ended})
+}
+
+// Nodes returns n1, n2 …
+func (c *Cluster) Nodes() []cluster.Node { return c.nodes.All() }
+
+// Node returns the server of that name.
+func (c *Cluster) Node(name string) (cluster.Node, bool) { return c.nodes.Named(name) }
+
+// Links holds the directed links between servers.
+func (c *Cluster) Links() *link.Fabric { return c.links }
+
+// CQLPort is the port of clients.
+func (c *Cluster) CQLPort() int { return c.Kind.Port }
+
+// Info describes the servers: backend, store, its version under the store's name, nodes.
+func (c *Cluster) Info() map[string]string {
+	return map[string]string{
+		"backend": "local", "store": c.Kind.Name, c.Kind.Name: c.program.Version, "nodes": strconv.Itoa(len(c.nodes)),
+	}
+}
+
+// WaitHealthy returns when every server serves.
+func (c *Cluster) WaitHealthy(ctx context.Context) error {
+	return c.nodes.Each(func(n *server) error { return n.WaitReady(ctx) })
+}
+
+// Close kills all servers and removes hosts, links and data. The logs stay.
+func (c *Cluster) Close(context.Context) error {
+	c.closeOnce.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		errs := []error{c.nodes.Each(func(n *server) error {
+			if err := n.Kill(ctx); err != nil && !errors.Is(err, cluster.ErrState) {
+				return err
+			}
+			return nil
+		})}
+		for _, n := range c.nodes {
+			errs = append(errs, n.host.Close())
+		}
+		errs = append(errs, c.links.Close())
+		if c.scratch != nil {
+			errs = append(errs, c.scratch.Close())
+		}
+		c.closeErr = errors.Join(errs...)
+	})
+	return c.closeErr
+}
+
+// Read makes a read through a server that must not be stale.
+func (c *Cluster) Read(ctx context.Context, node string) error {
+	for i, n := range c.nodes {
+		if n.Name() == node {
+			return c.Kind.Read(ctx, c.Site, i)
+		}
+	}
+	return fmt.Errorf("no node %s", node)
+}
+
+// Secret is the file with what programs show to a server at a login, "" if they show nothing.
+func (c *Cluster) Secret() string {
+	if c.Kind.Secret == nil {
+		return ""
+	}
+	return c.Kind.Secret(c.Site)
+}
+
+// NoQuorum reports an error of Read by which the server says that it sees no quorum.
+func (c *Cluster) NoQuorum(err error) bool { return c.Kind.NoQuorum != nil && c.Kind.NoQuorum(err) }
+
+// Leader is the address of the server that decides about what a run keeps under its name.
+func (c *Cluster) Leader(ctx context.Context, run string) (ip string, err error) {
+	i, err := c.Kind.Leader(ctx, c.Site, run)
+	if err != nil {
+		return "", fmt.Errorf("leader of %s: %w", c.Kind.Name, err)
+	}
+	return c.Site.IPs[i], nil
+}

@@ -1,0 +1,161 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"fencepost/harness/env/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	sandbox.Init()
+	goleak.VerifyTestMain(m)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKindsAreComplete: every row says all that a run asks of it.
+func TestKindsAreComplete(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{Cassandra: true}
+	for _, k := range kinds {
+		if seen[k.Name] || k.About == "" || k.Servers < 1 || k.Port == 0 || !strings.HasPrefix(k.Fetch, "scripts/fetch-store ") {
+			t.Errorf("%+v", k)
+		}
+		seen[k.Name] = true
+		if k.Find == nil || len(k.Hello) == 0 || k.Ready == nil || k.Read == nil || k.Leader == nil || (k.Args == nil) == (k.Lay == nil) {
+			t.Errorf("%s lacks something", k.Name)
+		}
+		// Servers that agree with each other go on without a minority, and a server can tell that
+		// it is in one; those that do not know of each other cannot.
+		if quorum := len(k.Peers) > 0 && k.Spare > 0; quorum != (k.NoQuorum != nil) || quorum && k.Spare != (k.Servers-1)/2 {
+			t.Errorf("%s: %d of %d servers may be gone, and who says so: %v", k.Name, k.Spare, k.Servers, k.NoQuorum != nil)
+		}
+		if found, err := Of(k.Name); err != nil || found.Name != k.Name {
+			t.Errorf("Of(%s): %s, %v", k.Name, found.Name, err)
+		}
+	}
+	for _, name := range []string{"", Cassandra, "Redis", "consul"} {
+		if _, err := Of(name); err == nil || !strings.Contains(err.Error(), "etcd") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestConfigurations: a server is told of its own addresses and of the others', not of itself.
+func TestConfigurations(t *testing.T) {
+	t.Parallel()
+	s := Site{IPs: []string{"10.77.0.11", "10.77.0.12", "10.77.0.13"}, Dirs: []string{"/d/n1", "/d/n2", "/d/n3"}, Port: natsPort}
+	conf := nats.Files(s, 1)[natsConf]
+	if !strings.Contains(conf, "routes: [nats-route://10.77.0.11:6222, nats-route://10.77.0.13:6222]") || !strings.Contains(conf, "sync_interval: always") {
+		t.Errorf("%s", conf)
+	}
+	s.Port = etcdPort
+	if args := strings.Join(etcd.Args(s, 2), " "); !strings.Contains(args, "--name n3 ") || !strings.Contains(args, "--listen-peer-urls http://10.77.0.13:2380") ||
+		!strings.Contains(args, "--initial-cluster n1=http://10.77.0.11:2380,n2=http://10.77.0.12:2380,n3=http://10.77.0.13:2380 ") {
+		t.Errorf("%s", args)
+	}
+	zoo := zookeeper.Files(s, 2)
+	if zoo["data/myid"] != "3\n" || !strings.Contains(zoo[zooConf], "server.1=10.77.0.11:2888:3888\n") || !strings.Contains(zoo[zooConf], "dataDir=/d/n3/data\n") {
+		t.Errorf("%q", zoo)
+	}
+	if args := strings.Join(redisReplica.Args(s, 1), " "); !strings.HasSuffix(args, "--replicaof 10.77.0.11 6379") || strings.Contains(strings.Join(redisReplica.Args(s, 0), " "), "replicaof") {
+		t.Errorf("%s", args)
+	}
+}
+
+// answering listens once and answers with text; it returns where.
+func answering(t *testing.T, text string) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	done := make(chan error, 1)
+	go func() {
+		conn, err := ln.Accept()
+		if err != nil {
+			done <- err
+			return
+		}
+		_, err = conn.Read(make([]byte, 4096))
+		if err == nil {
+			_, err = conn.Write([]byte(text))
+		}
+		done <- errors.Join(err, conn.Close())
+	}()
+	t.Cleanup(func() {
+		ln.Close()
+		<-done
+	})
+	return ln.Addr().String()
+}
+
+// TestAsk: the first line of an answer, of INFO what it holds.
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ command, answer, want string }{
+		{"PING", "+PONG\r\n", "+PONG"},
+		{"GET fencepost", "$-1\r\n", "$-1"},
+		{"GET fencepost", "-LOADING Redis is loading\r\n", "-LOADING Redis is loading"},
+		{"INFO replication", "$28\r\n# Replication\r\nrole:master\r\n\r\n", "# Replication\r\nrole:master\r\n"},
+	} {
+		got, err := ask(t.Context(), answering(t, c.answer), c.command)
+		if err != nil || got != c.want {
+			t.Errorf("%s: %q, %v, want %q", c.command, got, err, c.want)
+		}
+	}
+	if _, err := ask(t.Context(), answering(t, "$100\r\nhalf"), "INFO replication"); err == nil {
+		t.Error("half an answer is one")
+	}
+}
+
+// TestNATSAnswers: only what a server itself says of its quorum counts as that.
+func TestNATSAnswers(t *testing.T) {
+	t.Parallel()
+	info := "INFO {}\r\nPING\r\n"
+	for _, c := range []struct {
+		answer       string
+		ok, noQuorum bool
+	}{
+		{info + "MSG _INBOX.fencepost 1 28\r\n{\"stream\":\"FENCEPOST\",\"x\":1}\r\n", true, false},
+		{info + "MSG _INBOX.fencepost 1 79\r\n{\"error\":{\"code\":503,\"description\":\"JetStream system temporarily unavailable\"}}\r\n", false, true},
+		{info + "MSG _INBOX.fencepost 1 51\r\n{\"error\":{\"code\":400,\"description\":\"bad request\"}} \r\n", false, false},
+		{info + "HMSG _INBOX.fencepost 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\n", false, true},
+		{info + "-ERR 'Unknown'\r\n", false, false},
+		{info, false, false},
+	} {
+		err := natsAsk(t.Context(), answering(t, c.answer), "any", "{}")
+		if (err == nil) != c.ok || nats.NoQuorum(err) != c.noQuorum {
+			t.Errorf("%q: %v, no quorum: %v", c.answer, err, nats.NoQuorum(err))
+		}
+	}
+}
+
+// TestMissing: what is not there is named, with what to do.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"etcd", "nats", "zookeeper"} {
+		k, err := Of(name)
+		must(t, err)
+		if _, err := k.Find(t.Context(), t.TempDir()); err == nil {
+			t.Errorf("%s is found in an empty directory", name)
+		}
+		_, err = Start(context.Background(), nil, k, Config{CacheDir: t.TempDir()})
+		if err == nil || !strings.Contains(err.Error(), "run scripts/fetch-store "+name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Stat("../../../../scripts/fetch-store"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,45 @@
+// Command locks is locks on stores other than Cassandra, as programs that fencepost drives:
+//
+//	locks NAME
+//
+// They are small on purpose. Each is what its store's documentation shows.
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"fencepost/systems/drive"
+)
+
+// What does not carry the attempt's id: a lease of etcd is renewed by its number, a key of a bucket
+// deleted by its revision, and a node by its version.
+var (
+	byLease   = []string{"renew-sent"}
+	byVersion = []string{"release-sent"}
+)
+
+var locks = map[string]drive.Lock{
+	"redis-set":             {Open: openRedis},
+	"etcd-lease":            {Open: openEtcd, Unseen: byLease},
+	"etcd-lease-fenced":     {Open: openEtcd, Unseen: byLease, Fenced: true},
+	"nats-kv":               {Setup: setUpNATS, Open: openNATS, Unseen: byVersion},
+	"nats-kv-fenced":        {Setup: setUpNATS, Open: openNATS, Unseen: byVersion, Fenced: true},
+	"postgres-lease":        {Setup: setUpPostgres, Open: openPostgres},
+	"postgres-lease-fenced": {Setup: setUpPostgres, Open: openPostgres, Fenced: true},
+	"zookeeper-node":        {Open: openZooKeeper, Unseen: byVersion},
+	"zookeeper-node-fenced": {Open: openZooKeeper, Unseen: byVersion, Fenced: true},
+}
+
+func main() {
+	if len(os.Args) == 2 {
+		if l, ok := locks[os.Args[1]]; ok {
+			drive.Main(l)
+		}
+	}
+	fmt.Fprintf(os.Stderr, "usage: locks NAME; the names are %s\n", strings.Join(slices.Sorted(maps.Keys(locks)), ", "))
+	os.Exit(64)
+}
