@@ -21,7 +21,7 @@ func TestJobs(t *testing.T) {
 		"a drill, links inert":        {"paxos-lease", chaosFlags{system: "broken/harness-links-inert"}, ""},
 		"all, overridden":             {"all", chaosFlags{override: scenario.Overrides{Contention: scenario.High}}, ""},
 		"unknown release":             {"steady", chaosFlags{nodes: nodeChoice{release: "1.2.3"}}, `unknown release "1.2.3", want one of 3.11.1,`},
-		"a release without variants":  {"steady", chaosFlags{nodes: nodeChoice{release: "3.11.9", paxos: "v2"}}, "Cassandra 3.11.9 has no variant v2, only v1"},
+		"a release without variants":  {"steady", chaosFlags{nodes: nodeChoice{release: "3.11.9", paxos: "v2"}}, "release 3.11.9 has no variant v2, only v1"},
 		"unknown variant":             {"steady", chaosFlags{nodes: nodeChoice{paxos: "v3"}}, `unknown Paxos variant "v3"; there are: v1,`},
 		"a drill, overridden":         {"paxos-lease", chaosFlags{override: scenario.Overrides{TTL: time.Second}}, "paxos-lease: it has no workers"},
 		"a drill, broken worker":      {"steady,paxos-lease", chaosFlags{system: "broken/hilo-tokens"}, "paxos-lease: it has no workers"},

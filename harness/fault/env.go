@@ -39,7 +39,7 @@ type Env struct {
 
 	// Hello is what a node answers in whatever state, as long as it runs; nil: Cassandra's.
 	Hello []byte
-	// SpeaksFirst: a node says something to whoever connects, before it is asked.
+	// SpeaksFirst: a node says something on each new connection, before it is asked.
 	SpeaksFirst bool
 	// Read makes a SERIAL read with the node as coordinator, to see whether consensus
 	// is reachable through it; NoQuorum reports an error by which the coordinator

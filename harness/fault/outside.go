@@ -38,7 +38,7 @@ const (
 // greeting is what a service answers; without ask none is known.
 type greeting struct {
 	ask []byte
-	// second: the service speaks first, whoever connects; only what it says then is an answer.
+	// second: the service speaks first on each connection; only what it says then is an answer.
 	second bool
 	secure *tls.Config // the TLS that is spoken to it, nil for none
 }

@@ -24,7 +24,7 @@ type Locker interface {
 	// none. An error leaves open whether it was taken; Acquire may be called again with the same
 	// id then, and says that it is taken if it was.
 	Acquire(ctx context.Context, name, id string, ttl time.Duration) (token int64, taken bool, err error)
-	// Renew lets the lease begin anew, if it is still that of id.
+	// Renew lets the lease begin again, if it is still that of id.
 	Renew(ctx context.Context, name, id string, ttl time.Duration) (renewed bool, err error)
 	// Release gives the lock back, if it is still that of id.
 	Release(ctx context.Context, name, id string) (released bool, err error)

@@ -147,7 +147,7 @@ func (c LocalConfig) WithDefaults() (LocalConfig, error) {
 	case !slices.Contains(PaxosVariants(), c.PaxosVariant):
 		return c, &ConfigError{"PaxosVariant", fmt.Errorf("unknown variant %q, want one of %s", c.PaxosVariant, strings.Join(PaxosVariants(), ", "))}
 	case !slices.Contains(has, c.PaxosVariant):
-		return c, &ConfigError{"PaxosVariant", fmt.Errorf("Cassandra %s has no variant %s, only %s", c.Release, c.PaxosVariant, strings.Join(has, ", "))}
+		return c, &ConfigError{"PaxosVariant", fmt.Errorf("release %s has no variant %s, only %s", c.Release, c.PaxosVariant, strings.Join(has, ", "))}
 	}
 	if !slices.Contains(CommitLogs(), c.CommitLog) {
 		return c, &ConfigError{"CommitLog", fmt.Errorf("unknown mode %q, want one of %s", c.CommitLog, strings.Join(CommitLogs(), ", "))}

@@ -73,7 +73,7 @@ func TestLineOf(t *testing.T) {
 	for _, bad := range []struct{ release, variant, field, says string }{
 		{"5.0.66", "", "Release", "one of 3.11.1,"},
 		{"5.0", "", "Release", "fetch-cassandra --add"},
-		{"3.11.9", PaxosV2, "PaxosVariant", "Cassandra 3.11.9 has no variant v2, only v1"},
+		{"3.11.9", PaxosV2, "PaxosVariant", "release 3.11.9 has no variant v2, only v1"},
 		{"", "v3", "PaxosVariant", "unknown variant"},
 	} {
 		err := CheckRelease(bad.release, bad.variant)

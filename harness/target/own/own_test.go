@@ -164,17 +164,20 @@ func TestVariables(t *testing.T) {
 		Hold: 20 * time.Millisecond, Think: 10 * time.Millisecond, AcquireTimeout: 30 * time.Second, DriftBound: 0.01, MarginBase: 100 * time.Millisecond, Keyspace: "fp"}
 	at := Places{Nodes: []string{"127.0.0.1:1", "127.0.0.1:2"}, Sink: "http://s", Control: "http://c/w1.2"}
 	want := map[Task]string{
-		Setup: "TASK=setup RUN=r SEED=7 KEYSPACE=fp NODES=127.0.0.1:1,127.0.0.1:2 LOCKS=a,b TTL_MS=6000 MARGIN_MS=220",
-		Work: "TASK=work RUN=r SEED=7 KEYSPACE=fp NODES=127.0.0.1:1,127.0.0.1:2 LOCKS=a,b TTL_MS=6000 MARGIN_MS=220 LIFE=w1.2 HISTORY=/h " +
+		Setup: "TASK=setup RUN=r SEED=7 KEYSPACE=fp STORE=cassandra NODES=127.0.0.1:1,127.0.0.1:2 LOCKS=a,b TTL_MS=6000 MARGIN_MS=220",
+		Work: "TASK=work RUN=r SEED=7 KEYSPACE=fp STORE=cassandra NODES=127.0.0.1:1,127.0.0.1:2 LOCKS=a,b TTL_MS=6000 MARGIN_MS=220 LIFE=w1.2 HISTORY=/h " +
 			"WORKER=w1 CLIENTS=3 PICK=any HOLD_MS=20 THINK_MS=10 ACQUIRE_TIMEOUT_MS=30000 SINK=http://s CONTROL=http://c/w1.2",
-		Seal: "TASK=seal RUN=r SEED=7 KEYSPACE=fp NODES=127.0.0.1:1,127.0.0.1:2 LOCKS=a,b TTL_MS=6000 MARGIN_MS=220 LIFE=w1.2 HISTORY=/h",
+		Seal: "TASK=seal RUN=r SEED=7 KEYSPACE=fp STORE=cassandra NODES=127.0.0.1:1,127.0.0.1:2 LOCKS=a,b TTL_MS=6000 MARGIN_MS=220 LIFE=w1.2 HISTORY=/h",
 	}
 	for task, w := range want {
 		if got := strings.ReplaceAll(strings.Join(Variables(task, c, at), " "), Prefix, ""); got != w {
 			t.Errorf("%s:\n%s, want\n%s", task, got, w)
 		}
 	}
-	c.Own = true
+	c.Own, c.Store, at.Secret = true, "etcd", "/pass"
+	if all := Variables(Setup, c, at); !slices.Contains(all, Prefix+"STORE=etcd") || !slices.Contains(all, Prefix+"SECRET=/pass") {
+		t.Errorf("of another store: %q", all)
+	}
 	if !slices.Contains(Variables(Work, c, at), Prefix+"PICK=own") {
 		t.Error("a lock for each client is not told")
 	}

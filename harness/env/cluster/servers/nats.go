@@ -34,7 +34,7 @@ var nats = Kind{
 			}
 		}
 		// The usual interval of two minutes acknowledges what a killed server forgets. Clients are
-		// told of no other addresses, as these would lead past the links.
+		// given no other addresses, as these would lead past the links.
 		return map[string]string{natsConf: fmt.Sprintf(`server_name: %s
 listen: "%s"
 http: "%s"
