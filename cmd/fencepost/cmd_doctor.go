@@ -119,15 +119,11 @@ func checkLocks(bin string) finding {
 // checkStores says which stores have their servers here.
 func checkStores(ctx context.Context, cache string) finding {
 	var here, away []string
-	for _, name := range servers.Names() {
-		k, err := servers.Of(name)
-		if err == nil {
-			_, err = k.Find(ctx, cache)
-		}
-		if err == nil {
-			here = append(here, name)
+	for _, k := range servers.Kinds() {
+		if _, err := k.Find(ctx, cache); err == nil {
+			here = append(here, k.Name)
 		} else {
-			away = append(away, name)
+			away = append(away, k.Name)
 		}
 	}
 	f := finding{name: "stores", detail: "servers of other stores (--store): " + cmp.Or(strings.Join(here, ", "), "none")}

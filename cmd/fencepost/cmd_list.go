@@ -59,11 +59,7 @@ var listings = []listing{
 	}},
 	{"stores", "STORE\tWHERE LOCKS ARE KEPT", func(w io.Writer, _ string) error {
 		fmt.Fprintf(w, "%s\tthree nodes of Cassandra, release %s unless --cassandra names another\n", servers.Cassandra, cluster.DefaultRelease)
-		for _, name := range servers.Names() {
-			k, err := servers.Of(name)
-			if err != nil {
-				return err
-			}
+		for _, k := range servers.Kinds() {
 			fmt.Fprintf(w, "%s\t%s\n", k.Name, k.About)
 		}
 		return nil
@@ -84,6 +80,8 @@ func newListCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
 			switch {
+			case len(args) > 0 && !slices.Contains(parts, args[0]):
+				return usageError(choice.Unknown("list", args[0], parts...))
 			case (markdown || names) && (len(args) > 0 || store != ""):
 				return usageError(errors.New("--markdown and --sinks print all of what they print"))
 			case store != "" && len(args) > 0 && args[0] != "scenarios" && args[0] != "systems":
@@ -112,13 +110,7 @@ func newListCmd() *cobra.Command {
 					return err
 				}
 			}
-			if len(args) > 0 {
-				if !slices.Contains(parts, args[0]) {
-					return usageError(choice.Unknown("list", args[0], parts...))
-				}
-				return w.Flush()
-			}
-			if err := w.Flush(); err != nil {
+			if err := w.Flush(); err != nil || len(args) > 0 {
 				return err
 			}
 			names, err := scenario.WithoutControl()

@@ -124,7 +124,7 @@ func (c *client) acquire(ctx context.Context, name string) (*held, error) {
 func (c *client) try(name string) (*held, error) {
 	h := &held{name: name, version: version{Fence: stamp(), Attempt: uuid.NewString(), Holder: c.proc, TTL: c.ttl.Milliseconds()}}
 	var token int64
-	first, taken, err := c.change("acquire", name, absent(), h.version, sends, func(ctx context.Context) (ok bool, err error) {
+	first, taken, err := c.change("acquire", name, absent(), h.version, func(ctx context.Context) (ok bool, err error) {
 		token, ok, err = c.locker.Acquire(ctx, name, h.version.Attempt, c.ttl)
 		return ok, err
 	})
@@ -143,7 +143,7 @@ func (c *client) try(name string) (*held, error) {
 
 // change makes one change of a lock's entry and records it; ask is one copy of it. first is
 // when the first copy left, from which alone a holder may count its lease.
-func (c *client) change(op, name string, from, to version, copies int, ask func(context.Context) (bool, error)) (first time.Duration, done bool, err error) {
+func (c *client) change(op, name string, from, to version, ask func(context.Context) (bool, error)) (first time.Duration, done bool, err error) {
 	head, err := c.record.invoke(c.proc, op, name, event{"from": from, "to": to})
 	if err != nil {
 		return 0, false, err
@@ -156,7 +156,7 @@ func (c *client) change(op, name string, from, to version, copies int, ask func(
 	first = awake()
 	var left []int64
 	var last error
-	for len(left) < copies {
+	for len(left) < sends {
 		left = append(left, now())
 		ctx, cancel := context.WithTimeout(context.Background(), tryTimeout)
 		var ok bool
@@ -222,7 +222,7 @@ func (c *client) hold(h *held, stay time.Duration) error {
 		if awake() >= renew {
 			to := h.version
 			to.Beat++
-			first, done, err := c.change("renew", h.name, h.version, to, sends, func(ctx context.Context) (bool, error) {
+			first, done, err := c.change("renew", h.name, h.version, to, func(ctx context.Context) (bool, error) {
 				return c.locker.Renew(ctx, h.name, h.version.Attempt, c.ttl)
 			})
 			switch {
@@ -242,7 +242,7 @@ func (c *client) hold(h *held, stay time.Duration) error {
 // release gives the lock back, as long as it is the client's.
 func (c *client) release(h *held) error {
 	if h.valid() {
-		_, done, err := c.change("release", h.name, h.version, absent(), sends, func(ctx context.Context) (bool, error) {
+		_, done, err := c.change("release", h.name, h.version, absent(), func(ctx context.Context) (bool, error) {
 			return c.locker.Release(ctx, h.name, h.version.Attempt)
 		})
 		if err != nil || done {

@@ -214,9 +214,7 @@ func seal(l Lock) error {
 // free waits until nobody has a lock.
 func free(ctx context.Context, locker Locker, name string) error {
 	for {
-		once, cancel := context.WithTimeout(ctx, tryTimeout)
-		holder, err := locker.Holder(once, name)
-		cancel()
+		holder, err := holderOf(ctx, locker, name)
 		if err == nil && holder == "" {
 			return nil
 		}
@@ -224,6 +222,13 @@ func free(ctx context.Context, locker Locker, name string) error {
 			return errors.Join(fmt.Errorf("%q still has it: %w", holder, e), err)
 		}
 	}
+}
+
+// holderOf asks once who has a lock.
+func holderOf(ctx context.Context, locker Locker, name string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	return locker.Holder(ctx, name)
 }
 
 // sealOnce looks and takes the lock for ever, if nobody has it.
@@ -271,9 +276,7 @@ func read(ctx context.Context, h *record, locker Locker, name string) (holder st
 		if err != nil {
 			return "", err
 		}
-		once, cancel := context.WithTimeout(ctx, tryTimeout)
-		holder, failed := locker.Holder(once, name)
-		cancel()
+		holder, failed := holderOf(ctx, locker, name)
 		if failed == nil {
 			row := absent()
 			if holder != "" {

@@ -17,7 +17,7 @@ func ready() error {
 	return err
 }
 
-// point stands still if the harness wants to. It returns for how long to stay, as a rule 0.
+// point stands still if the harness wants to. It returns for how long to stay, usually 0.
 func point(name, proc, key string) (time.Duration, error) {
 	answer, err := control(context.Background(), "/point", map[string]string{"point": name, "proc": proc, "key": key})
 	return time.Duration(answer.HoldMS) * time.Millisecond, err

@@ -259,12 +259,7 @@ func (l *Local) Close(context.Context) error {
 	l.closeOnce.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
-		errs := []error{l.nodes.Each(func(n *localNode) error {
-			if err := n.Kill(ctx); err != nil && !errors.Is(err, ErrState) {
-				return err
-			}
-			return nil
-		})}
+		errs := []error{l.nodes.Kill(ctx)}
 		for _, n := range l.nodes {
 			errs = append(errs, n.host.Close())
 		}

@@ -50,18 +50,24 @@ func (l *Local) newNode(n *localNode, s MachineSpec) *localNode {
 // begin starts the JVM.
 func (n *localNode) begin(_ context.Context, _ int64, ended func(*history.ProcessLife)) (Life, error) {
 	cmd := exec.Command(n.java, n.args...)
-	cmd.Dir, cmd.Env = n.dir, nodeEnv()
+	cmd.Dir, cmd.Env = n.dir, NodeEnv()
 	return osproc.Start(osproc.Spec{
 		Kind: history.LifeNode, Name: n.Name(), Command: cmd, Log: n.LogFile(), Traces: true, Start: n.host.Start, Ended: ended,
 	})
 }
 
-// nodeEnv is the environment of a node: options in the person's own must not
-// reach its JVM.
-func nodeEnv() []string {
+// foreignEnv are variables by which a person's own options would reach servers: a JVM's, and
+// proxies that are not in the sandbox.
+var foreignEnv = []string{
+	"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+}
+
+// NodeEnv is the environment of a node, of whatever store: options in the person's own must not
+// reach it.
+func NodeEnv() []string {
 	return slices.DeleteFunc(os.Environ(), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
-		return slices.Contains([]string{"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH"}, name)
+		return strings.HasPrefix(name, "ETCD_") || slices.Contains(foreignEnv, strings.ToUpper(name))
 	})
 }
 
@@ -96,6 +102,16 @@ func (s NodeSet[N]) Each(f func(N) error) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// Kill kills all that have a process.
+func (s NodeSet[N]) Kill(ctx context.Context) error {
+	return s.Each(func(n N) error {
+		if err := n.Kill(ctx); err != nil && !errors.Is(err, ErrState) {
+			return err
+		}
+		return nil
+	})
 }
 
 // MeshSpec says which links between nodes there are.

@@ -203,7 +203,7 @@ func TestNodeStartGivesUpWithItsContext(t *testing.T) {
 func TestNodeEnvironmentHasNoJavaOptions(t *testing.T) {
 	t.Setenv("JAVA_TOOL_OPTIONS", "-Dbad=1")
 	t.Setenv("FENCEPOST_HARMLESS", "1")
-	env := nodeEnv()
+	env := NodeEnv()
 	if slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "JAVA_TOOL_OPTIONS=") }) {
 		t.Error("JAVA_TOOL_OPTIONS reaches the node")
 	}

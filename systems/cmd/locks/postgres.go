@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"time"
@@ -42,9 +41,6 @@ func setUpPostgres(ctx context.Context, at drive.Place) error {
 }
 
 func openPostgres(_ context.Context, at drive.Place) (drive.Locker, error) {
-	if _, _, err := net.SplitHostPort(at.Nodes[0]); err != nil {
-		return nil, err
-	}
 	return &pgLease{at: postgresURL(at), table: at.Name}, nil
 }
 

@@ -87,10 +87,7 @@ func (z *zkNode) Acquire(ctx context.Context, name, id string, _ time.Duration) 
 		return 0, false, errors.New("the node was created and is gone: the session has ended")
 	case f.stat != nil && f.stat.EphemeralOwner == z.conn.SessionID():
 		// Of an attempt that was given up. It would be there as long as the session.
-		_, err = within(ctx, func() (struct{}, error) { return struct{}{}, z.conn.Delete(z.prefix+name, f.stat.Version) })
-		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) {
-			err = nil
-		}
+		_, err = z.remove(ctx, name, f.stat.Version)
 	}
 	return 0, false, err
 }
@@ -115,13 +112,18 @@ func (z *zkNode) Renew(ctx context.Context, name, id string, _ time.Duration) (b
 }
 
 func (z *zkNode) Release(ctx context.Context, name, id string) (bool, error) {
-	version := z.versions[id]
-	_, err := within(ctx, func() (struct{}, error) { return struct{}{}, z.conn.Delete(z.prefix+name, version) })
+	released, err := z.remove(ctx, name, z.versions[id])
+	if released {
+		delete(z.versions, id)
+	}
+	return released, err
+}
+
+// remove deletes the node if it is of that version.
+func (z *zkNode) remove(ctx context.Context, name string, version int32) (removed bool, err error) {
+	_, err = within(ctx, func() (struct{}, error) { return struct{}{}, z.conn.Delete(z.prefix+name, version) })
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) {
 		return false, nil
-	}
-	if err == nil {
-		delete(z.versions, id)
 	}
 	return err == nil, err
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -172,19 +171,9 @@ func (c *Cluster) lay(_ context.Context, _ string, s Site, i int) (func() *exec.
 	args := slices.Concat(c.program.Args, c.Kind.Args(s, i))
 	return func() *exec.Cmd {
 		cmd := exec.Command(c.program.Path, args...)
-		cmd.Env = append(environ(), c.program.Env...)
+		cmd.Env = append(cluster.NodeEnv(), c.program.Env...)
 		return cmd
 	}, nil
-}
-
-// environ is the environment of a server: options in the person's own, and proxies that are not in
-// the sandbox, must not reach it.
-func environ() []string {
-	own := []string{"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
-	return slices.DeleteFunc(os.Environ(), func(e string) bool {
-		name, _, _ := strings.Cut(e, "=")
-		return strings.HasPrefix(name, "ETCD_") || slices.Contains(own, strings.ToUpper(name))
-	})
 }
 
 // begin starts the process.
@@ -223,12 +212,7 @@ func (c *Cluster) Close(context.Context) error {
 	c.closeOnce.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
-		errs := []error{c.nodes.Each(func(n *server) error {
-			if err := n.Kill(ctx); err != nil && !errors.Is(err, cluster.ErrState) {
-				return err
-			}
-			return nil
-		})}
+		errs := []error{c.nodes.Kill(ctx)}
 		for _, n := range c.nodes {
 			errs = append(errs, n.host.Close())
 		}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"fencepost/harness/env/cluster"
 	"fencepost/scripts"
 )
 
@@ -49,7 +50,7 @@ func findRedis(ctx context.Context, cacheDir string) (Program, error) {
 		p.Env = []string{"LD_LIBRARY_PATH=" + strings.Join(libraries, ":")}
 	}
 	cmd := exec.CommandContext(ctx, p.Path, "--version")
-	cmd.Env = append(os.Environ(), p.Env...)
+	cmd.Env = append(cluster.NodeEnv(), p.Env...)
 	out, err := cmd.Output()
 	if err != nil {
 		return p, fmt.Errorf("%s --version: %w", p.Path, err)

@@ -88,6 +88,9 @@ func fetch(name string) string { return "scripts/fetch-store " + name }
 // kinds are all there are.
 var kinds = []Kind{etcd, nats, postgresOne, zookeeper, redis, redisReplica, redisFive}
 
+// Kinds are all there are.
+func Kinds() []Kind { return slices.Clone(kinds) }
+
 // Names are those of all kinds.
 func Names() (out []string) {
 	for _, k := range kinds {
@@ -106,6 +109,23 @@ func Of(name string) (Kind, error) {
 		return Kind{}, fmt.Errorf("unknown store %q; there are: %s", name, strings.Join(append([]string{Cassandra}, Names()...), ", "))
 	}
 	return kinds[at], nil
+}
+
+// dial connects to a server until ctx is over.
+func dial(ctx context.Context, addr string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		err = conn.SetDeadline(deadline)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // first is the Leader of a store whose first server decides.

@@ -53,7 +53,7 @@ func TestKindsAreComplete(t *testing.T) {
 	}
 }
 
-// TestConfigurations: a server is told of its own addresses and of the others', not of itself.
+// TestConfigurations: a server is given its own addresses and the others', and no route to itself.
 func TestConfigurations(t *testing.T) {
 	t.Parallel()
 	s := Site{IPs: []string{"10.77.0.11", "10.77.0.12", "10.77.0.13"}, Dirs: []string{"/d/n1", "/d/n2", "/d/n3"}, Port: natsPort}

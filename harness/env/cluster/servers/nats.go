@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -83,16 +82,11 @@ func natsRead(ctx context.Context, s Site, i int) error {
 func natsAsk(ctx context.Context, addr, subject, body string) error {
 	ctx, cancel := context.WithTimeout(ctx, natsTimeout)
 	defer cancel()
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", addr)
+	conn, err := dial(ctx, addr)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	deadline, _ := ctx.Deadline()
-	if err := conn.SetDeadline(deadline); err != nil {
-		return err
-	}
 	const inbox = "_INBOX.fencepost"
 	_, err = fmt.Fprintf(conn, "CONNECT {\"verbose\":false,\"headers\":true,\"no_responders\":true}\r\nSUB %s 1\r\nPUB %s %s %d\r\n%s\r\n", inbox, subject, inbox, len(body), body)
 	if err != nil {

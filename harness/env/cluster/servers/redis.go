@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strconv"
 	"strings"
 )
@@ -86,17 +85,11 @@ func redisPrimary(ctx context.Context, s Site, _ string) (int, error) {
 
 // ask sends an inline command and returns the first line of the answer; of INFO what it holds.
 func ask(ctx context.Context, addr, command string) (string, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", addr)
+	conn, err := dial(ctx, addr)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(deadline); err != nil {
-			return "", err
-		}
-	}
 	if _, err := fmt.Fprintf(conn, "%s\r\n", command); err != nil {
 		return "", err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -65,27 +64,10 @@ admin.enableServer=false
 	},
 }
 
-// zooDial connects to a server until ctx is over.
-func zooDial(ctx context.Context, s Site, i int) (net.Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", s.Addr(i))
-	if err != nil {
-		return nil, err
-	}
-	if deadline, ok := ctx.Deadline(); ok {
-		err = conn.SetDeadline(deadline)
-	}
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return conn, nil
-}
-
 // zooMode is what a server that serves says that it is: leader or follower. From one that does
 // not serve it is an *answerError.
 func zooMode(ctx context.Context, s Site, i int) (string, error) {
-	conn, err := zooDial(ctx, s, i)
+	conn, err := dial(ctx, s.Addr(i))
 	if err != nil {
 		return "", err
 	}
@@ -129,7 +111,7 @@ func zooSession(ctx context.Context, s Site, i int) error {
 // zooConnect makes a ConnectRequest of the client protocol: version, last transaction seen, time
 // limit in ms, session and password (none: a new one).
 func zooConnect(ctx context.Context, s Site, i int) error {
-	conn, err := zooDial(ctx, s, i)
+	conn, err := dial(ctx, s.Addr(i))
 	if err != nil {
 		return err
 	}
