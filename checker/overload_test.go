@@ -93,6 +93,23 @@ func (y *lockedRun) idle(at int64) bool {
 	return false
 }
 
+// TestViolationsComeFirst: what is beyond its threshold says more than what could not be measured.
+func TestViolationsComeFirst(t *testing.T) {
+	t.Parallel()
+	h := overloadStory{before: 10, under: 8, after: 10, wait: 100, refusals: 25, took: 20}.tell(t)
+	for i := range h.Events {
+		if x := h.Events[i].Expect(); x != nil {
+			x.Thresholds = []history.Threshold{{Overload: history.OverloadCommands, MaxMS: 15}, {Overload: history.OverloadGoodput, Least: 0.9}}
+		}
+	}
+	a := property.New(h, false, "", time.Second)
+	i := slices.IndexFunc(property.All, func(x property.Check) bool { return x.ID == "P15" })
+	p := a.Judge(context.Background(), property.All[i])
+	if p.Status != StatusFail || len(p.Violations) != 2 || !strings.Contains(p.Violations[0].Message, "0.8") || !strings.Contains(p.Violations[1].Message, "could not be measured") {
+		t.Errorf("%s: %+v", p.Status, p.Violations)
+	}
+}
+
 func TestOverloadThresholds(t *testing.T) {
 	t.Parallel()
 	sound := overloadStory{before: 10, under: 10, after: 10, wait: 100, refusals: 25, took: 20}
@@ -148,6 +165,9 @@ func TestOverloadThresholds(t *testing.T) {
 		"two capacities, nothing at all":       {but(func(o *overloadStory) { o.after, o.under, o.refusals = 7, 0, 40 }), goodput, StatusFail, "of the smaller capacity"},
 		"two capacities, enough of one":        {but(func(o *overloadStory) { o.after, o.under = 7, 7 }), goodput, StatusInvalid, "that is not one capacity"},
 		"two capacities, not overloaded":       {but(func(o *overloadStory) { o.after, o.under, o.refusals = 7, 6, 15 }), goodput, StatusInvalid, "that is not one capacity"},
+		"two capacities, refused far too late": {but(func(o *overloadStory) { o.after, o.took = 7, 81 }), most(history.OverloadRefused, 20), StatusFail, "too much for either capacity"},
+		"two capacities, refused too late":     {but(func(o *overloadStory) { o.after, o.took = 7, 80 }), most(history.OverloadRefused, 20), StatusInvalid, "that is not one capacity"},
+		"two capacities, enough for neither":   {but(func(o *overloadStory) { o.after, o.took = 18, 81 }), most(history.OverloadRefused, 20), StatusInvalid, "that is not one capacity"},
 		"nearly one capacity":                  {but(func(o *overloadStory) { o.after = 8 }), goodput, StatusPass, ""},
 		"no such load":                         {but(func(o *overloadStory) { o.refusals = 15 }), goodput, StatusInvalid, "25 jobs a second came, and 3 times the capacity is 30"},
 		"nearly such a load":                   {but(func(o *overloadStory) { o.refusals = 17 }), goodput, StatusPass, ""},

@@ -27,6 +27,11 @@ const (
 	mostApart = 0.25
 	// leastOffered is the part of what an overload is to offer that must have come.
 	leastOffered = 0.85
+	// certainly is how many times the greater of two capacities must have come to be too much whatever
+	// can be done; refusals are too late then if they take farBeyond times what they may, which no
+	// neighbour of the machine's explains.
+	certainly = 2
+	farBeyond = 4
 	// leastJudged is how long an overload must be beside other faults.
 	leastJudged = int64(3e9)
 	// otherFaults is how long another fault under the overload counts after its end, and a ttl.
@@ -153,6 +158,11 @@ func (a *Judgement) measureOverload(f history.FaultWindow) *Overload {
 // apart says that there is not one capacity.
 func (o *Overload) apart() bool {
 	return math.Abs(o.BeforePerS-o.AfterPerS)/max(o.BeforePerS, o.AfterPerS, 1) > mostApart && min(o.BeforePerS, o.AfterPerS) > 0
+}
+
+// certain says that there are two capacities, and too much came for both.
+func (o *Overload) certain() bool {
+	return o.ofSmaller != nil && o.OfferedPerS >= certainly*max(o.BeforePerS, o.AfterPerS)
 }
 
 // offered says that as much came as was to come.
@@ -394,6 +404,10 @@ func (a *Judgement) readOverload(t history.Threshold) reading {
 		// A system that an overload leaves slower has two capacities. What is too little of the smaller one is too
 		// little of each.
 		return reading{part: *o.ofSmaller, of: fmt.Sprintf("of the smaller capacity, with %.0f jobs a second; %s", o.OfferedPerS, o.Why), events: events}
+	case t.Overload == history.OverloadRefused && o.certain() && o.RefusedHere >= need && o.RefusedHereP99MS > float64(farBeyond*t.MaxMS):
+		// How long a refusal takes has nothing to do with how much is done.
+		return reading{ms: o.RefusedHereP99MS, of: fmt.Sprintf("of %s, with %.0f jobs a second, too much for either capacity; %s",
+			phrase.Plural(o.RefusedHere, "refusal"), o.OfferedPerS, o.Why), events: events}
 	case o.Why != "":
 		return reading{why: o.Why}
 	}

@@ -58,16 +58,18 @@ type reading struct {
 // allows. One that cannot be measured is never passed: the run is invalid.
 func checkThresholds(_ context.Context, a *Judgement, p *Property) {
 	var texts []string
+	found := map[Status][]func(){}
 	for _, e := range a.Expects {
 		for _, t := range e.Expect().Thresholds {
 			p.Checked++
 			b, events := a.bound(t)
 			a.bounds = append(a.bounds, b)
 			texts = append(texts, b.Name+": "+b.Detail)
-			if b.Status != StatusPass {
-				p.add("", append(events, e), "%s: %s", b.Name, b.Detail)
-			}
+			found[b.Status] = append(found[b.Status], func() { p.add("", append(events, e), "%s: %s", b.Name, b.Detail) })
 		}
+	}
+	for _, add := range slices.Concat(found[StatusFail], found[StatusInvalid]) { // a violation says more
+		add()
 	}
 	switch failed := slices.ContainsFunc(a.bounds, func(b Bound) bool { return b.Status == StatusFail }); {
 	case p.Checked == 0:
