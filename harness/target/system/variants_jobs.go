@@ -97,6 +97,7 @@ var jobVariants = []System{
 	{
 		Name: "jobs-lost-in-move", Chapter: inJobs,
 		About: "what is enqueued with the last tick before a shard moves is acknowledged and not written",
+		Note:  "batches that begin no run are held back for ttl/24",
 		Seen:  "a buffer that is dropped when its partition is revoked",
 		Red:   &Red{Scenario: "jobs-rebalance", Contention: "medium", Properties: []string{"P5"}, Mechanism: "acknowledged-and-lost"},
 	},
