@@ -87,6 +87,7 @@ func (r *runner) openKeyspace(ctx context.Context) error {
 	access := cluster.AccessTo(r.opt.Cluster)
 	r.base = access.Config
 	r.base.Keyspace = keyspaceOf(r.info.Run)
+	r.base.AnyRelease = true // what it does is judged
 	if r.servers != nil {
 		return nil // they have none, and the name is what all keys of the run begin with
 	}

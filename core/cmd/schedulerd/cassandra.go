@@ -43,6 +43,10 @@ func (c *config) explain(ctx context.Context, err error) error {
 	if errors.As(err, &listening) && listening.Op == "listen" {
 		return fmt.Errorf("%w; see WORKER_PEER_PORT", err)
 	}
+	var release *cassandra.ReleaseError
+	if errors.As(err, &release) {
+		return fmt.Errorf("%w, or --cassandra-any-release for a trial", err)
+	}
 	db := &c.scheduler.Database
 	// The driver's error for a session that cannot be opened does not say why.
 	if err != nil && cassandra.Refused(err) == cassandra.Other {

@@ -121,6 +121,8 @@ func (c *config) define(s *settings) {
 		"the data centre with all replicas and schedulers: LOCAL_ consistencies, NetworkTopologyStrategy; empty: SERIAL and QUORUM over all")
 	add("replication-factor", "CASSANDRA_REPLICATION_FACTOR", number(&c.scheduler.Replicas, 3, atLeast(1)),
 		"replicas in the local data centre, or in each; used when the keyspace is created")
+	add("cassandra-any-release", "CASSANDRA_ANY_RELEASE", toggle(&db.AnyRelease),
+		"use releases of Cassandra too on which a shard can have two owners (CASSANDRA-12126, before 3.0.24, 3.11.10 and 4.0); only for trials")
 	add("cassandra-username", "CASSANDRA_USERNAME", text(&db.Username, ""), "user name; empty: no login")
 	add("", "CASSANDRA_PASSWORD", text(&db.Password, ""), "password")
 	add("cassandra-password-file", "CASSANDRA_PASSWORD_FILE", text(&c.login.passwordFile, ""), "file with the password")

@@ -145,22 +145,26 @@ func (e *ReplicationError) Error() string {
 	return fmt.Sprintf("cassandra: keyspace %s %s: %s, or use another keyspace", e.Keyspace, e.Problem, e.Remedy)
 }
 
-// checkReplicas reports a keyspace that cannot have a quorum: one that is to be made
-// with this replication, or one that is there.
-func (db *DB) checkReplicas(ctx context.Context, keyspace string, cfg Config, r Replication) error {
+// checkNodes reports nodes that cannot be relied on, and a keyspace that cannot have a quorum:
+// one that is to be made with this replication, or one that is there.
+func (db *DB) checkNodes(ctx context.Context, keyspace string, cfg Config, r Replication) error {
 	up, err := db.awaitUp(ctx)
 	if err != nil {
 		return err
 	}
 	nodes := map[string]int{}
-	for _, table := range []string{"system.local", "system.peers"} { // of one node: together they are all
-		rows, err := db.queryOn(ctx, up[0], "SELECT data_center FROM "+table)
+	for table, address := range map[string]string{"system.local": "broadcast_address", "system.peers": "peer"} { // of one node: together they are all
+		rows, err := db.queryOn(ctx, up[0], "SELECT data_center, release_version, "+address+" FROM "+table)
 		if err != nil {
 			return classify(ctx, "read "+table, err)
 		}
 		for _, row := range rows {
 			dc, _ := row["data_center"].(string)
 			nodes[dc]++
+			release, _ := row["release_version"].(string)
+			if !cfg.AnyRelease && !linearizable(release) {
+				return &ReleaseError{fmt.Sprint(row[address]), release}
+			}
 		}
 	}
 	there, err := db.Query(ctx, false, "SELECT replication, durable_writes FROM system_schema.keyspaces WHERE keyspace_name = ?", keyspace)

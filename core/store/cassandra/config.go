@@ -77,6 +77,9 @@ type Config struct {
 	Dial func(ctx context.Context, nodeIP string) (net.Conn, error)
 	// OnStatement is called at the first use of each statement shape.
 	OnStatement func(StatementInfo)
+	// AnyRelease: Prepare, Migrate and Create take nodes of releases on which conditional writes are not
+	// linearizable too; see ReleaseError.
+	AnyRelease bool
 	// Pin makes this node (IP) the only coordinator and the only contact point.
 	Pin string
 	// Wall is the wall clock for the columns that people read (granted_at,

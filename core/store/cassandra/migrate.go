@@ -67,7 +67,8 @@ var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`)
 
 // Migrate creates the keyspace and all tables if they do not exist, waits until all live
 // nodes agree, and settles by which quorum the keyspace's processes decide, if that is not
-// settled yet (*AgreementError). It changes nothing else that exists.
+// settled yet (*AgreementError). It changes nothing else that exists. Nodes of a release that
+// breaks conditional writes are refused (*ReleaseError), once the keyspace is there.
 func Migrate(ctx context.Context, cfg Config, r Replication) error {
 	return migrate(ctx, cfg, r, "CREATE KEYSPACE IF NOT EXISTS ")
 }
@@ -91,7 +92,7 @@ func migrate(ctx context.Context, cfg Config, r Replication, create string) erro
 		if err := db.define(ctx, fmt.Sprintf("%s%s WITH replication = %s AND durable_writes = true", create, keyspace, repl)); err != nil {
 			return fmt.Errorf("cassandra: create keyspace %s: %w", keyspace, err)
 		}
-		if err := db.checkReplicas(ctx, keyspace, cfg, r); err != nil {
+		if err := db.checkNodes(ctx, keyspace, cfg, r); err != nil {
 			return err // it was there before
 		}
 		if err := db.createTables(ctx, keyspace, schema); err != nil {

@@ -195,8 +195,8 @@ func (e *VersionError) Error() string {
 // processes must agree on. Each process calls it at its start. If all is as it should be
 // it only reads, and with a LocalDC asks that data centre alone; what was left half done is
 // done by the next process, and any number may do it at once. The error may be a
-// *VersionError, an *AgreementError, a *ReplicasError or a *ReplicationError; with each of
-// them nothing was changed.
+// *ReleaseError, a *VersionError, an *AgreementError, a *ReplicasError or a *ReplicationError;
+// with each of them nothing was changed.
 func Prepare(ctx context.Context, cfg Config, r Replication) (Settings, error) {
 	return prepare(ctx, cfg, r, known)
 }
@@ -209,7 +209,7 @@ func prepare(ctx context.Context, cfg Config, r Replication, k knowledge) (Setti
 	own := map[string]string{settingVersion: strconv.Itoa(k.version()), settingAgreement: cfg.agreement()}
 	var found map[string]string
 	err = open(ctx, cfg, func(db *DB, keyspace string) error {
-		if err := db.checkReplicas(ctx, keyspace, cfg, r); err != nil {
+		if err := db.checkNodes(ctx, keyspace, cfg, r); err != nil {
 			return err
 		}
 		found, err = db.settings(ctx, keyspace)

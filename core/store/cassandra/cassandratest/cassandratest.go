@@ -67,7 +67,7 @@ func Keyspace(t testing.TB) cassandra.Config {
 	t.Helper()
 	shared.once.Do(func() {
 		cfg := Config(t)
-		cfg.Keyspace = fmt.Sprintf("it_%x", rand.Uint64())
+		cfg.Keyspace, cfg.AnyRelease = fmt.Sprintf("it_%x", rand.Uint64()), true
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		shared.cfg = cfg
