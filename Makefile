@@ -32,6 +32,8 @@ external_flags = $(if $(filter external,$(CLUSTER)),$(if $(findstring command,$(
 # Where a run keeps its locks, if not in Cassandra: by STORE, or by the system's name.
 STORES := etcd nats postgres redis zookeeper
 other_store := $(filter $(STORES),$(firstword $(subst -, ,$(or $(STORE),$(SYSTEM)))))
+# The releases of Cassandra that a run is on.
+releases = $(or $(CASSANDRA),$(if $(filter releases,$(SET)),$(notdir $(basename $(wildcard scripts/cassandra/*.sha256)))),default)
 # What a run needs: containers and external clusters bring Java and Cassandra. A rolling
 # upgrade needs the previous version too.
 run_deps = build $(if $(or $(findstring mixed-versions,$(SCENARIO)$(SCENARIOS)),$(filter all,$(SCENARIO)),$(filter jobs,$(SET))),previous) $(if $(other_store),systems,$(if $(filter docker external,$(CLUSTER)),,deps))
@@ -47,7 +49,7 @@ help: ## Show the targets
 	@echo '             [IMAGE=cassandra:5.0.6]     (of CLUSTER=docker: docs/docker.md)'
 	@echo '             [CONTACT_POINTS=host,host:port USERNAME= PASSWORD_FILE= DATACENTER= TLS=1 TLS_CA= …]     (of CLUSTER=external: docs/external-cluster.md)'
 	@echo '             [JUNIT=junit.xml] [SUMMARY=auto|FILE]     (of evidence too: docs/ci.md)'
-	@echo '  make evidence [SET=locks|jobs|orders|smoke|paxos] [SEEDS=5] [FIRST=1] [CONTENTION=medium,high] [SCENARIOS=a,b] [SINK=] [RETRY=1] [FRESH=1]'
+	@echo '  make evidence [SET=locks|jobs|orders|smoke|paxos|releases] [CASSANDRA=] [SEEDS=5] [FIRST=1] [CONTENTION=medium,high] [SCENARIOS=a,b] [SINK=] [RETRY=1] [FRESH=1]'
 	@echo '  make power [MUTANT=name,name] [SINK=] [RUNS=2] [SEEDS=1,2] [FRESH=1]'
 	@echo '  make replay RUN=runs/… [TIMES=10]    make soak HOURS=8    make nightly [SEEDS=20]    make prune [KEEP=20]'
 	@echo '  make bench contention=high [THREADS=1,32] [TTL=6s] [PROCESSES=16x4] [BUDGET=20m] [CLUSTER=auto|local|docker|up]'
@@ -80,7 +82,7 @@ systems: ## Build the locks on other stores, and fetch the servers of one: make 
 .PHONY: deps
 deps: ## Find or install Java and Maven, fetch Cassandra into the user's cache
 	@scripts/ensure-tools
-	@scripts/fetch-cassandra $(CASSANDRA)
+	@$(foreach r,$(releases),scripts/fetch-cassandra $(filter-out default,$(r)) &&) true
 
 # Fail before anything is built.
 ifneq ($(filter chaos,$(MAKECMDGOALS)),)
@@ -113,7 +115,7 @@ docs: build ## Write the generated pages and tables of docs/
 	@$(GO) test -count=1 ./core/service/metrics ./reports/serve ./harness/target/sinks -run '^Test(Metrics)?Page$$' -update
 	@$(GO) test -count=1 ./harness/record/history -run 'IsCurrent$$' -update
 	@$(GO) test -count=1 ./checker/property -run 'IsCurrent$$' -update
-	@$(GO) test -count=1 ./harness/target/system ./harness/target/workload ./reports -run 'IsCurrent$$' -update
+	@$(GO) test -count=1 ./harness/target/system ./harness/target/workload ./reports ./reports/evidence -run 'IsCurrent$$' -update
 	@$(GO) test -count=1 ./harness/fault -run 'IsCurrent$$' -update
 
 .PHONY: up
@@ -212,7 +214,7 @@ results: build ## Keep runs (RUNS="runs/…") as lines in results/ and write RES
 
 .PHONY: evidence
 evidence: $(run_deps) ## Run a set at several contentions under many seeds; resumes where it stopped
-	@$(BIN)/fencepost evidence --set=$(or $(SET),locks) $(call flags,seeds first contention scenarios sink junit summary) $(call switches,fresh retry) $(cluster_flags) $(ARGS)
+	@$(BIN)/fencepost evidence --set=$(or $(SET),locks) $(call flags,seeds first contention scenarios sink cassandra junit summary) $(call switches,fresh retry) $(cluster_flags) $(ARGS)
 
 .PHONY: power
 power: $(if $(and $(MUTANT),$(if $(findstring jobs-format-unsaid,$(MUTANT)),,other)),,previous) $(run_deps) ## Run every known-broken variant under its directed scenario; resumes where it stopped

@@ -9,7 +9,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
-	"fencepost/harness/target/paxos"
+	"fencepost/harness/target/drill"
 	"fencepost/harness/target/system"
 )
 
@@ -42,7 +42,7 @@ func TestDocker(t *testing.T) {
 	nothingLeft(t)
 	// Cutting single directed links shows a bug of the database itself.
 	t.Run("unsafe-paxos", func(t *testing.T) {
-		code, res, out := chaos(t, paxos.Lease, "--cluster=docker", "--seed=1", "--paxos="+cluster.PaxosV2UnsafeReadsRejects)
+		code, res, out := chaos(t, drill.Lease, "--cluster=docker", "--seed=1", "--paxos="+cluster.PaxosV2UnsafeReadsRejects)
 		if code != 1 || res.Verdict != checker.Fail {
 			keep(t, out)
 			t.Errorf("exit code %d, %s: want FAIL", code, res.Verdict)

@@ -18,18 +18,24 @@ import (
 	"fencepost/checker"
 )
 
-// TestKilledTool kills the tool itself (SIGKILL) in the middle of a run with a
-// cluster of its own: every process must be gone, and what was recorded must
-// still be readable and judged, as a run that shows nothing. It starts a cluster
-// and so runs apart from the tests that share one.
+// TestKilledTool starts a cluster and so runs apart from the tests that share one.
 func TestKilledTool(t *testing.T) {
 	if os.Getenv("FENCEPOST_E2E_OWN_CLUSTER") == "" {
 		t.Skip("starts a cluster of its own: scripts/test-real runs it before it brings the shared one up")
 	}
+	killTool(t, 3)
+}
+
+// killTool kills the tool itself (SIGKILL) in the middle of a run with servers of its own: every
+// process must be gone, and what was recorded must still be readable and judged, as a run
+// that shows nothing.
+func killTool(t *testing.T, servers int, options ...string) {
+	t.Helper()
 	runs := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "fencepost"), "chaos", "steady", "--cluster=local", "--runs="+runs, "--seed=1")
+	args := append([]string{"chaos", "steady", "--cluster=local", "--runs=" + runs, "--seed=1"}, options...)
+	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "fencepost"), args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -48,7 +54,7 @@ func TestKilledTool(t *testing.T) {
 		}
 	}
 	family := descendants(t, cmd.Process.Pid)
-	if len(family) < 9 { // init, tool, 3 nodes, 4 workers
+	if len(family) < 2+servers+4 { // init, tool, servers, 4 workers
 		t.Errorf("only %d processes below the tool: %v", len(family), family)
 	}
 	if err := cmd.Process.Kill(); err != nil {

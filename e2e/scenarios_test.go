@@ -15,7 +15,7 @@ import (
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/record/rundir"
-	"fencepost/harness/target/paxos"
+	"fencepost/harness/target/drill"
 	"fencepost/harness/target/sinks"
 	"fencepost/harness/target/system"
 )
@@ -58,7 +58,7 @@ func TestRaceDetector(t *testing.T) {
 
 // TestPaxosSound: a sound variant passes, with attempts that were armed.
 func TestPaxosSound(t *testing.T) {
-	code, res, out := chaos(t, paxos.IncompleteRead, "--paxos="+cluster.PaxosV2, "--seed=1")
+	code, res, out := chaos(t, drill.IncompleteRead, "--paxos="+cluster.PaxosV2, "--seed=1")
 	if code != 0 || res.Verdict != checker.Pass || !strings.Contains(out, "attempts armed") {
 		t.Errorf("exit code %d, verdict %s, want 0 and PASS with armed attempts\n%s", code, res.Verdict, out)
 		keep(t, out)
@@ -67,7 +67,7 @@ func TestPaxosSound(t *testing.T) {
 
 // TestPaxosNeverArmed: a run whose links do nothing has tested nothing.
 func TestPaxosNeverArmed(t *testing.T) {
-	code, res, out := chaos(t, paxos.IncompleteRead, "--system=broken/harness-links-inert", "--seed=1")
+	code, res, out := chaos(t, drill.IncompleteRead, "--system=broken/harness-links-inert", "--seed=1")
 	if code != checker.Invalid.ExitCode() || res.Verdict != checker.Invalid || !strings.Contains(out, "0 of 5 attempts armed") {
 		t.Errorf("exit code %d, verdict %s, want %d and INVALID with no armed attempt\n%s", code, res.Verdict, checker.Invalid.ExitCode(), out)
 		keep(t, out)
@@ -81,13 +81,13 @@ func TestPaxosUnsafe(t *testing.T) {
 		t.Skip("starts a cluster of its own: scripts/test-real runs it before it brings the shared one up")
 	}
 	runs := t.TempDir()
-	code, out := fencepost(t, "chaos", paxos.IncompleteRead+","+paxos.Lease, "--cluster=local", "--runs="+runs, "--seed=1",
+	code, out := fencepost(t, "chaos", drill.IncompleteRead+","+drill.Lease, "--cluster=local", "--runs="+runs, "--seed=1",
 		"--paxos="+cluster.PaxosV2UnsafeReadsRejects)
 	t.Log(out)
 	if code != checker.Fail.ExitCode() {
 		t.Errorf("exit code %d, want %d (FAIL)", code, checker.Fail.ExitCode())
 	}
-	for name, open := range map[string]string{paxos.IncompleteRead: "Ok", paxos.Lease: "Illegal"} {
+	for name, open := range map[string]string{drill.IncompleteRead: "Ok", drill.Lease: "Illegal"} {
 		dirs, err := filepath.Glob(filepath.Join(runs, "*-"+name+"-1"))
 		if err != nil || len(dirs) != 1 {
 			t.Fatalf("run directories %v, %v", dirs, err)
@@ -120,7 +120,7 @@ func TestReleases(t *testing.T) {
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			code, res, out := chaos(t, paxos.Lease, "--cluster=local", "--cassandra="+release, "--seed=1")
+			code, res, out := chaos(t, drill.Lease, "--cluster=local", "--cassandra="+release, "--seed=1")
 			if code != want.ExitCode() || res.Verdict != want {
 				t.Errorf("exit code %d, verdict %s, want %s\n%s", code, res.Verdict, want, out)
 				keep(t, out)

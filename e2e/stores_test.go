@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"fencepost/checker"
+	"fencepost/harness/env/cluster/servers"
 	"fencepost/harness/target/system"
 )
 
@@ -45,6 +46,13 @@ func TestStores(t *testing.T) {
 	}
 	day, all := turn(t)
 	fetched := map[string]bool{}
+	killed := func(t *testing.T, sys system.System) {
+		k, err := servers.Of(sys.Store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		killTool(t, k.Servers, "--system="+sys.Name)
+	}
 	for _, r := range onStores {
 		sys, err := system.Find(r.system)
 		if err != nil {
@@ -56,6 +64,7 @@ func TestStores(t *testing.T) {
 		if !fetched[sys.Store] {
 			fetched[sys.Store] = true
 			fetchStore(t, sys.Store)
+			t.Run("killed-tool-"+r.system, func(t *testing.T) { killed(t, sys) })
 		}
 		t.Run(r.scenario+"-"+r.system, func(t *testing.T) {
 			code, res, out := chaos(t, r.scenario, "--system="+r.system, "--cluster=local", "--contention=medium", "--seed=1")

@@ -136,14 +136,14 @@ func sortedResults(all []evidence.Result) []evidence.Result {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b evidence.Result) int {
 		return cmp.Or(cmp.Compare(a.Job.Scenario, b.Job.Scenario), cmp.Compare(a.Job.System, b.Job.System),
-			cmp.Compare(a.Job.Sink, b.Job.Sink), cmp.Compare(contentionRank(a.Job.Contention), contentionRank(b.Job.Contention)),
+			cmp.Compare(a.Job.Sink, b.Job.Sink), cmp.Compare(a.Job.Cassandra, b.Job.Cassandra), cmp.Compare(contentionRank(a.Job.Contention), contentionRank(b.Job.Contention)),
 			cmp.Compare(a.Job.Seed, b.Job.Seed), cmp.Compare(a.Attempt, b.Attempt))
 	})
 	return all
 }
 
 func byScenario(r evidence.Result) string {
-	return r.Job.Scenario + "|" + r.Job.System + "|" + r.Job.Sink
+	return r.Job.Scenario + "|" + r.Job.System + "|" + r.Job.Sink + "|" + r.Job.Cassandra
 }
 func byLevel(r evidence.Result) string { return byScenario(r) + "|" + r.Job.Contention }
 
@@ -180,6 +180,9 @@ func scenarioName(j evidence.Job) string {
 	if j.Sink != "" {
 		name += ", sink " + j.Sink
 	}
+	if j.Cassandra != "" {
+		name += ", Cassandra " + j.Cassandra
+	}
 	return name
 }
 
@@ -192,7 +195,7 @@ func worstOf(rs []evidence.Result) checker.Verdict {
 }
 
 func redID(r evidence.Result) string {
-	return fmt.Sprintf("r-%s-%s%s-%s-%d-%d", r.Job.Scenario, strings.ReplaceAll(r.Job.System, "/", "_"), r.Job.Sink, r.Job.Contention,
+	return fmt.Sprintf("r-%s-%s%s%s-%s-%d-%d", r.Job.Scenario, strings.ReplaceAll(r.Job.System, "/", "_"), r.Job.Sink, r.Job.Cassandra, r.Job.Contention,
 		r.Job.Seed, r.Attempt)
 }
 
@@ -200,6 +203,9 @@ func redOf(r evidence.Result, later []evidence.Result) redView {
 	v := redView{Result: r, Text: r.Error}
 	if r.Check != nil {
 		v.Text = sentenceCase(checker.AnswerOf(r.Check, nil).Sentence())
+	}
+	if AsExpected(r) {
+		v.Text = "As it must be. " + v.Text
 	}
 	var words []string
 	for _, l := range later {

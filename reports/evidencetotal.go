@@ -54,7 +54,7 @@ func totalOf(rs group) total {
 		t.FaultsProven += c.FaultsProven
 	}
 	for _, a := range attempts {
-		t.Worst = evidence.Worst(t.Worst, evidence.Standing(a))
+		t.Worst = evidence.Worst(t.Worst, evidence.Counts(a))
 	}
 	t.scenarios, t.seeds = len(scenarios), len(seeds)
 	return t
@@ -129,9 +129,13 @@ func evidenceTable(md *strings.Builder, sets map[string][]evidence.Result) {
 		for _, g := range groups(all, byLevel) {
 			n := totalOf(g)
 			passed := func(r evidence.Result) bool { return r.Verdict == checker.Pass }
-			others := slices.DeleteFunc(slices.Clone(g), passed).verdicts("")
+			red := slices.DeleteFunc(slices.Clone(g), passed)
+			others := slices.DeleteFunc(slices.Clone(red), AsExpected).verdicts("")
 			if others != "" {
 				others = "**" + others + "**"
+			}
+			if known := slices.DeleteFunc(red, func(r evidence.Result) bool { return !AsExpected(r) }).verdicts(""); known != "" {
+				others = strings.TrimSpace(others + " " + known + ", as it must be")
 			}
 			rows = append(rows, []string{
 				scenarioName(g[0].Job), g[0].Job.Contention, fmt.Sprint(len(g)), fmt.Sprint(g.count(passed)), others, fmt.Sprint(n.Operations),

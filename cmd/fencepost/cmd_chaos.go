@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,7 +115,7 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 	}
 	list := strings.Split(names, ",")
 	if names == "all" {
-		list = scenario.Names()
+		list = tests()
 	}
 	if sys.Design() == system.Exec && sys.Binary == "" {
 		if err := (own.Program{Words: sys.Command, Dir: dir}).Look(); err != nil {
@@ -164,6 +165,14 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 		return nil, usageError(left)
 	}
 	return jobs, nil
+}
+
+// tests are the scenarios that test a system.
+func tests() []string {
+	return slices.DeleteFunc(scenario.Names(), func(name string) bool {
+		s, err := scenario.Load(name)
+		return err == nil && s.Kind().Shows // of one that cannot be loaded its own error comes
+	})
 }
 
 // builtHere refuses a lock on another store whose program has not been built.

@@ -28,7 +28,7 @@ import (
 type evidenceFlags struct {
 	runner
 	set, scenarios, contention string
-	sink                       string
+	sink, release              string
 	seeds                      int
 	first                      uint64
 	fresh, retry               bool
@@ -56,6 +56,7 @@ input; the worst of all results of the set, old and new.`,
 	fl.StringVar(&f.scenarios, "scenarios", "", "of the set only these, with commas between")
 	fl.StringVar(&f.contention, "contention", "medium,high", "contentions, with commas between; a scenario that was not made for them runs at its own")
 	fl.StringVar(&f.sink, "sink", "", sinkUsage)
+	fl.StringVar(&f.release, "cassandra", "", "release of Cassandra, such as 4.1.10; of the set releases only the runs on this one (default "+cluster.DefaultRelease+"; of the set releases all that it needs)")
 	fl.IntVar(&f.seeds, "seeds", 5, "number of seeds")
 	fl.Uint64Var(&f.first, "first", 1, "the first seed")
 	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; a stored PASS is replaced, other results are kept with the new one")
@@ -94,9 +95,13 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 	if scenarios, err = withSink(scenarios, f.sink, f.scenarios != ""); err != nil {
 		return usageError(err)
 	}
-	jobs := inOrder(evidence.Jobs(scenarios, contentions, f.first, f.seeds), layoutOf)
-	for i := range jobs {
-		jobs[i].Sink = f.sink
+	jobs, err := f.jobs(scenarios, contentions)
+	if err != nil {
+		return usageError(err)
+	}
+	where, nodes, err := onReleases(f.cluster, jobs)
+	if err != nil {
+		return usageError(err)
 	}
 	if err := f.resolve(ctx, f.set); err != nil {
 		return err
@@ -112,7 +117,7 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 	for _, j := range jobs {
 		todo = append(todo, j.String())
 	}
-	return f.gate.onSite(cmd, f.cluster, nodeChoice{}, needed(jobs, layoutOf), nil, todo, func(s *site) ([]reports.GateRun, error) {
+	return f.gate.onSite(cmd, where, nodes, needed(jobs, layoutOf), nil, todo, func(s *site) ([]reports.GateRun, error) {
 		jobs, err := possible(s, jobs, layoutOf, scenarioOf, f.scenarios != "", out)
 		if err != nil {
 			return nil, err
@@ -129,6 +134,53 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 		}
 		return standing(jobs, evidence.OfTree(all, today())), err
 	})
+}
+
+// jobs are the runs to do.
+func (f evidenceFlags) jobs(scenarios []evidence.Scenario, contentions []string) ([]evidence.Job, error) {
+	if err := (nodeChoice{release: f.release}).check(); err != nil {
+		return nil, err
+	}
+	set, err := evidence.FindSet(f.set)
+	if err != nil {
+		return nil, err
+	}
+	if set.Bugs {
+		jobs := slices.DeleteFunc(evidence.BugJobs(scenarios, f.first, f.seeds), func(j evidence.Job) bool {
+			return f.release != "" && j.Cassandra != f.release
+		})
+		if len(jobs) == 0 {
+			return nil, fmt.Errorf("the set %s has no such run on Cassandra %s", f.set, f.release)
+		}
+		return jobs, nil
+	}
+	jobs := inOrder(evidence.Jobs(scenarios, contentions, f.first, f.seeds), layoutOf)
+	for i := range jobs {
+		jobs[i].Sink = f.sink
+		if f.release != cluster.DefaultRelease {
+			jobs[i].Cassandra = f.release
+		}
+	}
+	return jobs, nil
+}
+
+// onReleases is where jobs can be done that name releases, and which nodes all of them want.
+func onReleases(where string, jobs []evidence.Job) (string, nodeChoice, error) {
+	var releases []string
+	for _, j := range jobs {
+		if !slices.Contains(releases, j.Cassandra) {
+			releases = append(releases, j.Cassandra)
+		}
+	}
+	switch {
+	case len(releases) == 1 && releases[0] == "" || where == "local":
+		return where, nodeChoice{}, nil
+	case where == "auto":
+		return "local", nodeChoice{}, nil
+	case len(releases) == 1:
+		return where, nodeChoice{release: releases[0]}, nil
+	}
+	return where, nodeChoice{}, fmt.Errorf("the runs are on Cassandra %s: use --cluster=local, which starts each", strings.Join(releases, ", "))
 }
 
 // layoutOf is that of the cluster that a job needs.
@@ -267,9 +319,6 @@ func withSink(all []evidence.Scenario, sink string, named bool) ([]evidence.Scen
 	return out, nil
 }
 
-// noContention stands for the contention of a scenario that has no clients to compete.
-const noContention = "none"
-
 // catalog lists the built-in scenarios.
 func catalog() ([]evidence.Scenario, error) {
 	var out []evidence.Scenario
@@ -280,7 +329,7 @@ func catalog() ([]evidence.Scenario, error) {
 		}
 		e := evidence.Scenario{Name: name, Default: s.Workload.Contention, Contentions: s.Contentions()}
 		if !s.Kind().Workers {
-			e.Default, e.Contentions = noContention, []string{noContention}
+			e.Default, e.Contentions = evidence.NoContention, []string{evidence.NoContention}
 		}
 		out = append(out, e)
 	}

@@ -209,7 +209,8 @@ const propertiesHead = `## Properties
 
 What every run checks ([properties.md](properties.md)), and the systems with a known mistake for which
 it must be red: alone, or (*perhaps*) with another property that may show the same mistake first. (The
-scenarios named paxos-… are red with Cassandra's own unsafe Paxos variant.) P15 is about thresholds,
+scenarios named paxos-… are red with Cassandra's own unsafe Paxos variant, some of those named trap-… on
+releases of Cassandra.) P15 is about thresholds,
 which a scenario file sets and unit tests exceed.
 
 | id | property | must be red for |
@@ -252,7 +253,7 @@ const exemptHead = `
 Something must be checked of each property that the system promises, or the run is INVALID. These
 scenarios cannot exercise a property, for the reason that their files give (` + "`expect: exempt:`" + `).
 [properties.md](properties.md) says which properties are only for jobs, orders or thresholds; the
-scenarios named paxos-… promise P1, P2, P8 and P9 only.
+scenarios named paxos-… and trap-… promise P1, P2, P8 and P9 only.
 
 | property | scenario | reason |
 |---|---|---|

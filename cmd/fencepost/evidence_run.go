@@ -79,7 +79,7 @@ func (r runner) runAt(s *site, out *output) func(context.Context, evidence.Job) 
 		if err != nil {
 			return res, err
 		}
-		c, err := s.on(spec.Layout())
+		c, err := s.of(j.Cassandra, spec.Layout())
 		if err != nil {
 			return res, err
 		}
@@ -88,7 +88,7 @@ func (r runner) runAt(s *site, out *output) func(context.Context, evidence.Job) 
 		if r.verbose {
 			to = out
 		}
-		f := chaosFlags{}
+		f := chaosFlags{nodes: nodeChoice{release: j.Cassandra}}
 		dir, verdict, err := carryOut(ctx, run.Options{
 			Plan: drawn, System: sys, Cluster: c, Backend: s.backend, BinDir: r.bin, RunsDir: r.runs,
 			Command: f.command(job{drawn.Spec.Name, drawn, sys, len(spec.Workloads) > 0}), Versions: versions(c),
@@ -119,7 +119,7 @@ func planOf(j evidence.Job) (sys system.System, spec *scenario.Spec, drawn *plan
 		return
 	}
 	override := scenario.Overrides{Contention: j.Contention, Sink: j.Sink}
-	if j.Contention == noContention {
+	if j.Contention == evidence.NoContention {
 		override.Contention = ""
 	}
 	if err = spec.Apply(override); err != nil {

@@ -11,6 +11,7 @@ import (
 	"fencepost/harness/fault"
 	"fencepost/harness/scenario"
 	"fencepost/harness/target/system"
+	"fencepost/reports/evidence"
 )
 
 const pageHead = `# Scenarios and properties
@@ -42,6 +43,8 @@ var groups = []group{
 		[]string{scenario.KindJobs, scenario.KindOrders}},
 	{"The lock store's own consensus", "Drills without workers, which find a real bug of Cassandra's unsafe Paxos variants ([paxos.md](paxos.md)).",
 		[]string{scenario.KindDrill}},
+	{"What releases of Cassandra do", "Drills without workers and faults: what becomes of a lease that is written in a certain way ([releases.md](releases.md)). `chaos all` leaves them out.",
+		[]string{scenario.KindTrap}},
 }
 
 // writeScenarios writes docs/scenarios.md: all built-in scenarios, and what proves
@@ -137,12 +140,20 @@ type redRun struct {
 	label, options, found string
 }
 
-// redRuns are those of all systems; of a drill the Paxos variant that it is for.
-func redRuns(s *scenario.Spec) []redRun {
+// redRuns are those of all systems; of a drill those on the Paxos variant and the releases that
+// it is for.
+func redRuns(s *scenario.Spec) (out []redRun) {
+	found := fmt.Sprintf("%s by P2", checker.Fail)
 	if v := s.Kind().RedOn; v != "" {
-		return []redRun{{"Paxos " + v, "PAXOS=" + v, fmt.Sprintf("%s by P2", checker.Fail)}}
+		out = append(out, redRun{"Paxos " + v, "PAXOS=" + v, found})
 	}
-	var out []redRun
+	for _, b := range evidence.Bugs {
+		for _, r := range b.Red {
+			if r.Scenario == s.Name {
+				out = append(out, redRun{"Cassandra " + r.Cassandra, "CASSANDRA=" + r.Cassandra, found})
+			}
+		}
+	}
 	for _, d := range system.Directed() {
 		if d.Red.Scenario != s.Name {
 			continue

@@ -22,9 +22,10 @@ var several = cluster.Layout{3, 1}
 func TestSiteStartsWhatIsNeeded(t *testing.T) {
 	t.Parallel()
 	var log []string
-	s := &site{backend: "local", start: func(l cluster.Layout) (cluster.Cluster, func() error, error) {
-		log = append(log, "start "+l.String())
-		return laid{layout: l}, func() error { log = append(log, "end "+l.String()); return nil }, nil
+	s := &site{backend: "local", start: func(release string, l cluster.Layout) (cluster.Cluster, func() error, error) {
+		name := release + " " + l.String()
+		log = append(log, "start "+name)
+		return laid{layout: l}, func() error { log = append(log, "end "+name); return nil }, nil
 	}}
 	for _, l := range []cluster.Layout{cluster.Plain(), cluster.Plain(), several, several, cluster.Plain()} {
 		c, err := s.on(l)
@@ -32,10 +33,16 @@ func TestSiteStartsWhatIsNeeded(t *testing.T) {
 			t.Fatalf("%v, %v, want %s", c, err, l)
 		}
 	}
+	for _, release := range []string{"4.0.19", "4.0.19", "4.1.10", ""} {
+		if _, err := s.of(release, cluster.Plain()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := errors.Join(s.close(), s.close()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := strings.Join(log, "; "), "start 3; end 3; start 3,1; end 3,1; start 3; end 3"; got != want {
+	if got, want := strings.Join(log, ";"), "start  3;end  3;start  3,1;end  3,1;start  3;end  3;"+
+		"start 4.0.19 3;end 4.0.19 3;start 4.1.10 3;end 4.1.10 3;start  3;end  3"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,8 +174,10 @@ func onSite(cmd *cobra.Command, want string, nodes nodeChoice, layouts []cluster
 		if want == "docker" {
 			return usageError(errors.New("no container can be reached from inside the sandbox: use --cluster=docker outside of it"))
 		}
-		s := &site{backend: "local", start: func(l cluster.Layout) (cluster.Cluster, func() error, error) {
-			return startLocal(ctx, nodes, l, cmd.ErrOrStderr())
+		s := &site{backend: "local", start: func(release string, l cluster.Layout) (cluster.Cluster, func() error, error) {
+			n := nodes
+			n.release = cmp.Or(release, n.release)
+			return startLocal(ctx, n, l, cmd.ErrOrStderr())
 		}}
 		return s.do(work)
 	}

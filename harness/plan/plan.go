@@ -16,7 +16,7 @@ import (
 	"fencepost/harness/fault"
 	"fencepost/harness/record/history"
 	"fencepost/harness/scenario"
-	"fencepost/harness/target/paxos"
+	"fencepost/harness/target/drill"
 	"fencepost/harness/target/system"
 	"fencepost/harness/target/workload"
 )
@@ -159,7 +159,7 @@ func rows(s *scenario.Spec) (n int, name string) {
 	case k.Workers:
 		return s.Workload.Locks(), "lock"
 	}
-	attempts, _ := paxos.Attempts(s.Drill) // Check has looked
+	attempts, _ := drill.Attempts(s.Drill) // Check has looked
 	return attempts + 1, "row"
 }
 
@@ -218,7 +218,7 @@ func (p *Plan) Expectation() history.Expect {
 	case k.Jobs:
 		x.DrainBoundMS, x.RowsEnd = p.Spec.Workload.Jobs.Drain.D().Milliseconds(), true
 	case !k.Workers:
-		return paxos.Expect()
+		return drill.Expect()
 	}
 	return x
 }

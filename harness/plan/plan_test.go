@@ -13,7 +13,7 @@ import (
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/record/history"
 	"fencepost/harness/scenario"
-	"fencepost/harness/target/paxos"
+	"fencepost/harness/target/drill"
 	"fencepost/harness/target/system"
 )
 
@@ -174,7 +174,7 @@ func TestClusterOfAScenario(t *testing.T) {
 // all nodes, and a row for each attempt.
 func TestDrills(t *testing.T) {
 	t.Parallel()
-	for _, name := range paxos.Names() {
+	for _, name := range drill.Names() {
 		s, err := scenario.Load(name)
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +186,7 @@ func TestDrills(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := paxos.Attempts(name)
+		n, err := drill.Attempts(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +222,7 @@ func TestDrills(t *testing.T) {
 
 func TestDrillTakesNoOverrides(t *testing.T) {
 	t.Parallel()
-	s, err := scenario.Load(paxos.Lease)
+	s, err := scenario.Load(drill.Lease)
 	if err != nil {
 		t.Fatal(err)
 	}

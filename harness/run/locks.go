@@ -18,7 +18,7 @@ import (
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/scenario"
-	"fencepost/harness/target/paxos"
+	"fencepost/harness/target/drill"
 	"fencepost/harness/target/workload"
 )
 
@@ -182,15 +182,15 @@ func (r locks) claim(ctx context.Context, key string) (fault.Claim, error) {
 }
 
 // A drill is a scenario without workers, phases and faults of its own: package
-// paxos does it step by step, and the harness itself is the client.
+// drill does it step by step, and the harness itself is the client.
 
-// drill is one of package paxos. Its rows are those of locks.
-type drill struct{ locks }
+// drilled is a drill's run. Its rows are those of locks.
+type drilled struct{ locks }
 
-func (drill) describe(*rundir.Info) {}
+func (drilled) describe(*rundir.Info) {}
 
-func (r drill) setUp(ctx context.Context) error {
-	if err := r.record(ctx, paxos.Promises(), r.plan.Expectation()); err != nil {
+func (r drilled) setUp(ctx context.Context) error {
+	if err := r.record(ctx, drill.Promises(), r.plan.Expectation()); err != nil {
 		return err
 	}
 	r.watchNodes()
@@ -199,8 +199,8 @@ func (r drill) setUp(ctx context.Context) error {
 }
 
 // phases carries the drill out. An interrupted one goes on to its orderly end.
-func (r drill) phases(ctx context.Context) error {
-	err := paxos.Run(ctx, paxos.Config{
+func (r drilled) phases(ctx context.Context) error {
+	err := drill.Run(ctx, drill.Config{
 		Drill: r.plan.Spec.Drill, Cluster: r.opt.Cluster, Variant: r.opt.Cluster.Info()["paxos_variant"],
 		DB: r.db, Base: r.base, Keys: r.plan.Locks, Inert: r.opt.System.Inert == string(fault.FamilyLinks), Recorder: r.rec,
 		Phase: func(name string) {

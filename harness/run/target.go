@@ -49,7 +49,8 @@ var targets = map[string]map[string]func(*runner) target{
 		system.LockPerJob: func(r *runner) target { return jobsByLock{workers{r}} },
 	},
 	scenario.KindOrders: {system.Core: func(r *runner) target { return byOrders{jobsByShard{workers{r}}} }},
-	scenario.KindDrill:  {system.Core: func(r *runner) target { return drill{locks{workers{r}}} }},
+	scenario.KindDrill:  {system.Core: func(r *runner) target { return drilled{locks{workers{r}}} }},
+	scenario.KindTrap:   {system.Core: func(r *runner) target { return drilled{locks{workers{r}}} }},
 }
 
 // workers is what targets with workers have in common.

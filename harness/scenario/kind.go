@@ -11,7 +11,7 @@ import (
 	"fencepost/core/schedule"
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/fault"
-	"fencepost/harness/target/paxos"
+	"fencepost/harness/target/drill"
 )
 
 // Kind is what a scenario has the system do. It answers whatever differs between locks, jobs,
@@ -29,6 +29,9 @@ type Kind struct {
 	Control string
 	// RedOn is the Paxos variant on which its runs must be red by P2, "" for none.
 	RedOn string
+	// Shows: it shows what a release of the database does, and is no test of a system: "all" leaves
+	// it out.
+	Shows bool
 
 	of      func(*Spec) bool
 	section func(*Spec) error // checks what is its own in the file
@@ -38,6 +41,7 @@ type Kind struct {
 // Names of kinds.
 const (
 	KindDrill  = "drill"
+	KindTrap   = "trap"
 	KindOrders = "orders"
 	KindJobs   = "jobs"
 	KindLocks  = "locks"
@@ -45,6 +49,11 @@ const (
 
 // kinds are all there are. A scenario's is the first that has it.
 var kinds = []Kind{
+	{
+		Name: KindTrap, Control: "it is about a release of nodes that the harness has started", Shows: true,
+		of:      func(s *Spec) bool { return drill.IsTrap(s.Drill) },
+		section: checkDrill,
+	},
 	{
 		Name: KindDrill, Control: "its drill cuts nodes off from each other", RedOn: cluster.PaxosV2UnsafeReadsRejects,
 		of:      func(s *Spec) bool { return s.Drill != "" },
@@ -90,7 +99,7 @@ func lockLoad(w Workload) string {
 }
 
 func checkDrill(s *Spec) error {
-	if _, err := paxos.Attempts(s.Drill); err != nil {
+	if _, err := drill.Attempts(s.Drill); err != nil {
 		return within(err, "drill")
 	}
 	x := s.Expect

@@ -12,7 +12,7 @@ import (
 
 	"fencepost/harness/fault"
 	"fencepost/harness/record/history"
-	"fencepost/harness/target/paxos"
+	"fencepost/harness/target/drill"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -49,7 +49,7 @@ func exercises(s *Spec, property string) bool {
 	j := s.Workload.Jobs
 	switch {
 	case s.Drill != "":
-		return slices.Contains(paxos.Promises(), property)
+		return slices.Contains(drill.Promises(), property)
 	case s.Expect.Exempt[property] != "":
 		return false
 	case property == "P5" || property == "P12":

@@ -27,6 +27,8 @@ type Job struct {
 	System string `json:"system"`
 	// Sink is what takes the effects, "" for the system's own.
 	Sink string `json:"sink,omitempty"`
+	// Cassandra is the release of the nodes, "" for the default one.
+	Cassandra string `json:"cassandra,omitempty"`
 }
 
 // core is the system whose name is left out of names and texts.
@@ -40,6 +42,9 @@ func (j Job) String() string {
 	if j.Sink != "" {
 		s += " sink " + j.Sink
 	}
+	if j.Cassandra != "" {
+		s += " on Cassandra " + j.Cassandra
+	}
 	return s
 }
 
@@ -52,10 +57,16 @@ func (j Job) name() string {
 	if j.Sink != "" {
 		s += "-sink_" + j.Sink
 	}
+	if j.Cassandra != "" {
+		s += "-cassandra_" + j.Cassandra
+	}
 	return s
 }
 
-var part = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+var (
+	part    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+	release = regexp.MustCompile(`^[0-9][a-z0-9.-]*$`)
+)
 
 // check refuses a job whose name would be no word. Of a program of a user's own that is any.
 func (j Job) check() error {
@@ -71,14 +82,17 @@ func (j Job) check() error {
 			return fmt.Errorf("job %q: %q must be lower-case letters, digits and -", j, s)
 		}
 	}
+	if j.Cassandra != "" && !release.MatchString(j.Cassandra) {
+		return fmt.Errorf("job %q: %q is no release, such as 4.1.10", j, j.Cassandra)
+	}
 	return nil
 }
 
-// compare sorts by scenario, contention, system, sink, seed.
+// compare sorts by scenario, contention, system, sink, release, seed.
 func compare(a, b Job) int {
 	return cmp.Or(cmp.Compare(a.Scenario, b.Scenario), cmp.Compare(rank(a.Contention), rank(b.Contention)),
 		cmp.Compare(a.Contention, b.Contention),
-		cmp.Compare(a.System, b.System), cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Seed, b.Seed))
+		cmp.Compare(a.System, b.System), cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Cassandra, b.Cassandra), cmp.Compare(a.Seed, b.Seed))
 }
 
 func rank(contention string) int { return slices.Index([]string{"low", "medium", "high"}, contention) }
@@ -222,15 +236,19 @@ type Set struct {
 	About string
 	// Only and Except are patterns (path.Match); no Only means all.
 	Only, Except []string
+	// Bugs: its runs are those of Bugs, on the releases that they name.
+	Bugs bool
 }
 
 // Sets are the collections that there are.
 var Sets = []Set{
-	{Name: "locks", About: "every scenario of the lock workload", Except: []string{"soak", "paxos-*", "jobs-*", "orders-*"}},
+	{Name: "locks", About: "every scenario of the lock workload", Except: []string{"soak", "paxos-*", "trap-*", "jobs-*", "orders-*"}},
 	{Name: "jobs", About: "every scenario of the job workload", Only: []string{"jobs-*"}},
 	{Name: "orders", About: "every scenario of orders in PostgreSQL", Only: []string{"orders-*"}},
 	{Name: "smoke", About: "three short ones, to see that all works", Only: []string{"steady", "kill-worker", "pause-worker"}},
 	{Name: "paxos", About: "the drills of the lock store's own consensus", Only: []string{"paxos-*"}},
+	{Name: "releases", About: "bugs of releases of Cassandra by name, each with the release or the use that has it and one that has not",
+		Only: []string{"paxos-*", "trap-*"}, Bugs: true},
 }
 
 // FindSet returns a set by name.

@@ -41,7 +41,7 @@ type Loop struct {
 // Tally is what a loop found, over stored and new results.
 type Tally struct {
 	Jobs, Done, Ran int
-	// Worst is the worst verdict of all jobs that have a result.
+	// Worst is the worst verdict of all jobs that have a result, as they count (Counts).
 	Worst checker.Verdict
 	// Verdicts counts jobs by their standing verdict.
 	Verdicts map[checker.Verdict]int
@@ -52,10 +52,10 @@ type Tally struct {
 // ErrInterrupted: the loop was stopped; what was done is stored.
 var ErrInterrupted = errors.New("interrupted")
 
-func (t *Tally) count(v checker.Verdict) {
+func (t *Tally) count(attempts []Result) {
 	t.Done++
-	t.Worst = Worst(t.Worst, v)
-	t.Verdicts[v]++
+	t.Worst = Worst(t.Worst, Counts(attempts))
+	t.Verdicts[Standing(attempts)]++
 }
 
 // String says how many jobs have which verdict.
@@ -94,7 +94,7 @@ func (l *Loop) Do(ctx context.Context, jobs iter.Seq[Job], total int) (Tally, er
 		old := have[j]
 		current := OfTree(old, l.Tree)
 		if !l.wanted(current) {
-			t.count(Standing(current))
+			t.count(current)
 			e.left--
 			continue
 		}
@@ -121,7 +121,7 @@ func (l *Loop) Do(ctx context.Context, jobs iter.Seq[Job], total int) (Tally, er
 		if r.Info.RepeatOf != "" {
 			t.Repeated++
 		}
-		t.count(Standing(append(current, r)))
+		t.count(append(current, r))
 		e.done(r.Took)
 		if l.Show != nil {
 			l.Show(progress.Event{Kind: progress.KindResult, Result: told(t.Jobs, total, r, l.Store.File(), e)})
@@ -138,7 +138,7 @@ func (l *Loop) Do(ctx context.Context, jobs iter.Seq[Job], total int) (Tally, er
 }
 
 func (l *Loop) wanted(old []Result) bool {
-	return len(old) == 0 || l.Fresh || l.Retry && Standing(old) != checker.Pass
+	return len(old) == 0 || l.Fresh || l.Retry && Counts(old) != checker.Pass
 }
 
 // one does a run; what goes wrong becomes part of the result.

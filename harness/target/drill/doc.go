@@ -1,9 +1,13 @@
-// Package paxos makes one bug of the database appear on purpose, so that the
-// checker can be tried on a real one: CASSANDRA-12126, seeded by starting
-// Cassandra with a Paxos variant that is documented to give up linearizability
-// (docs/paxos.md has the commands and what was measured).
+// Package drill makes bugs of the database appear on purpose, so that the checker can be tried
+// on real ones, and users can see them. A drill is a scenario without workers: the harness is the client, step
+// by step.
 //
-// # The bug
+// Most drills are about CASSANDRA-12126, in a release that has it, or in one that is started
+// with a Paxos variant that is documented to give up linearizability (docs/paxos.md has the
+// commands and what was measured). The others are traps (traps.go): no link is touched, and
+// all there is to see is what becomes of a lease that is written in a certain way (docs/releases.md).
+//
+// # CASSANDRA-12126
 //
 // A conditional write whose proposal was accepted by one replica only is neither
 // done nor undone. Its coordinator gives it up ("timed out", outcome unknown). A
@@ -69,4 +73,4 @@
 // There are no workers, no sink and no deadlines here. The header promises P1, P2,
 // P8 and P9 only; the rest is n/a rather than passed with nothing to look at.
 // Before and after the attempts a plain lock cycle goes through each node.
-package paxos
+package drill

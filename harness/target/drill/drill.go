@@ -1,4 +1,4 @@
-package paxos
+package drill
 
 import (
 	"context"
@@ -22,12 +22,14 @@ const (
 	Lease          = "paxos-lease"
 )
 
-// scene is what one drill does around the write that is made incomplete.
+// scene is what one drill does around the write that is made incomplete, or all that a trap does.
 type scene struct {
 	name     string
 	attempts int
-	// ttl: the rows are in the drill's own table, with a TTL on the holder.
-	ttl bool
+	// rows are in a table of the drill's own; nil: in that of the core's locks.
+	rows *table
+	// steps are those of a trap: they say whether what it is about took place. It has no write.
+	steps func(context.Context, *attempt) (took bool, text string, err error)
 	// prepare brings the row to where the write begins; nil: there is no row.
 	prepare func(context.Context, *attempt) error
 	// write is the conditional write that n1 coordinates.
@@ -38,11 +40,22 @@ type scene struct {
 	after func(context.Context, *attempt) error
 }
 
-var scenes = []scene{
+var scenes = slices.Concat(incomplete, traps)
+
+// incomplete are the drills in which a write is made incomplete.
+var incomplete = []scene{
 	{name: IncompleteRead, attempts: 5, write: acquire, blind: readAtN2, after: readAtN1},
 	{name: RejectedCAS, attempts: 5, write: acquire, blind: rejectedAtN2, after: readAtN1},
 	{name: Release, attempts: 5, prepare: hold, write: release, blind: holderReadsAtN2, after: rivalAcquiresAtN1},
-	{name: Lease, attempts: 3, ttl: true, prepare: holdWithTTL, write: renew, blind: readExpiredAtN2, after: readAtN1},
+	{name: Lease, attempts: 3, rows: ttlRows, prepare: holdWithTTL, write: renew, blind: readExpiredAtN2, after: readAtN1},
+}
+
+// fault is what its attempts are called in the record.
+func (s *scene) fault() string {
+	if s.steps != nil {
+		return "trap"
+	}
+	return "incomplete-write"
 }
 
 // Names lists the drills.
@@ -151,7 +164,7 @@ func (r *run) phases(ctx context.Context) error {
 		return err
 	}
 	r.Phase(history.PhaseFault)
-	whole := history.Fault{ID: armedID, Name: "incomplete-write", Targets: []string{victim}, Trigger: "step by step, as the write proceeds"}
+	whole := history.Fault{ID: armedID, Name: r.scene.fault(), Targets: []string{victim}, Trigger: "step by step"}
 	r.note(whole, history.ActionInject, false, "")
 	armed := 0
 	for i := range r.scene.attempts {
@@ -203,8 +216,8 @@ func (r *run) cycles(ctx context.Context) error {
 func (r *run) seal(ctx context.Context) error {
 	for i, key := range r.Keys {
 		var locks store.Locks = cassandra.NewLocks(r.DB)
-		if r.scene.ttl && i < r.scene.attempts {
-			locks = ttlLeases{r.DB}
+		if t := r.scene.rows; t != nil && i < r.scene.attempts {
+			locks = t.sealed(r.DB)
 		}
 		c := &client{proc: history.Harness, locks: locks, rec: r.Recorder}
 		if err := c.seal(ctx, key); err != nil {

@@ -1,4 +1,4 @@
-package paxos
+package drill
 
 import (
 	"context"
@@ -29,10 +29,10 @@ func (r *run) open(ctx context.Context) error {
 		r.nodes[name] = &node{name, db}
 	}
 	r.table = "locks"
-	if r.scene.ttl {
-		r.table = ttlTable
-		if err := r.DB.Exec(ctx, createTTL); err != nil {
-			return fmt.Errorf("create table %s: %w", ttlTable, err)
+	if t := r.scene.rows; t != nil {
+		r.table = t.name
+		if err := r.DB.Exec(ctx, t.create()); err != nil {
+			return fmt.Errorf("create table %s: %w%s", t.name, err, t.needs)
 		}
 	}
 	const find = "SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?"
@@ -57,8 +57,8 @@ func (r *run) close() {
 func (r *run) newAttempt(key string) *attempt {
 	at := func(proc, name string) *client {
 		var locks store.Locks = cassandra.NewLocks(r.nodes[name].db)
-		if r.scene.ttl {
-			locks = ttlLeases{r.nodes[name].db}
+		if t := r.scene.rows; t != nil {
+			locks = t.locks(r.nodes[name].db)
 		}
 		return &client{proc: "harness/" + proc, locks: locks, rec: r.Recorder}
 	}
@@ -74,7 +74,10 @@ func (r *run) newAttempt(key string) *attempt {
 func (r *run) attempt(ctx context.Context, i int) (armed bool, err error) {
 	a := r.newAttempt(r.Keys[i])
 	f := history.Fault{
-		ID: fmt.Sprintf("%s.%d", armedID, i+1), Name: "incomplete-write", Targets: []string{victim}, Trigger: "attempt on " + a.key,
+		ID: fmt.Sprintf("%s.%d", armedID, i+1), Name: r.scene.fault(), Targets: []string{victim}, Trigger: "attempt on " + a.key,
+	}
+	if r.scene.steps != nil {
+		return r.trap(ctx, a, f)
 	}
 	if r.scene.prepare != nil {
 		if err := r.scene.prepare(ctx, a); err != nil {
@@ -107,6 +110,18 @@ func (r *run) attempt(ctx context.Context, i int) (armed bool, err error) {
 		r.Problem("%s: %v", a.key, err)
 	}
 	return armed, nil
+}
+
+// trap goes through a trap's steps.
+func (r *run) trap(ctx context.Context, a *attempt, f history.Fault) (took bool, err error) {
+	r.note(f, history.ActionInject, false, "")
+	took, text, err := r.scene.steps(ctx, a)
+	if err != nil {
+		took, text = false, firstLine(err)
+	}
+	r.note(f, history.ActionEvidence, took, text)
+	r.note(f, history.ActionHeal, false, "")
+	return took, ctx.Err()
 }
 
 // strike makes the write incomplete and says whether it is. The victim is left

@@ -1,4 +1,4 @@
-package paxos
+package drill
 
 import (
 	"context"

@@ -1,0 +1,120 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"fencepost/checker"
+	"fencepost/core/store"
+)
+
+// lease is a row as a trap finds it. The zero value is sound.
+type lease struct {
+	refuses bool // no first write is taken
+	forgets bool // a first write that is conditional is gone at once
+	deaf    bool // what comes after a plain write is applied, and changes nothing
+	halves  bool // of a renewed row only what the renewal set is left
+
+	mu      sync.Mutex
+	row     *store.Version
+	plainly bool
+	renewed bool
+}
+
+func (l *lease) Read(context.Context, string, bool) (*store.Version, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.row == nil || !l.halves || !l.renewed {
+		return l.row, nil
+	}
+	return &store.Version{Beat: l.row.Beat, Holder: l.row.Holder, TTL: l.row.TTL}, nil
+}
+
+func (l *lease) CAS(_ context.Context, _ string, from *store.Version, to store.Version, _ int) (store.CASResult, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.renewed && l.halves && from != nil && from.Fence == 0 { // sealed
+		l.row, l.renewed = &to, false
+		return store.CASResult{Applied: true}, nil
+	}
+	switch {
+	case from == nil && l.refuses && to.Holder != "":
+		return store.CASResult{}, &store.Error{Op: "cas", Outcome: store.Fail, Cause: errors.New("TTL too large")}
+	case !store.Same(l.row, from):
+		return store.CASResult{Row: l.row}, nil
+	case from == nil && l.forgets && to.Holder != "", l.plainly && l.deaf:
+		return store.CASResult{Applied: true}, nil
+	}
+	l.renewed = from != nil && to.Attempt == from.Attempt
+	l.row = &to
+	return store.CASResult{Applied: true}, nil
+}
+
+func (l *lease) Plain(_ context.Context, _ string, v store.Version, _ time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.row, l.plainly = &v, true
+	return nil
+}
+
+// TestTraps: each trap is found by P2 in a world that has what it is about, and by nothing in one
+// that has not.
+func TestTraps(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		trap string
+		row  *lease
+		red  bool
+	}{
+		"a lease that is kept":               {Lease2038, &lease{}, false},
+		"a lease that is refused":            {Lease2038, &lease{refuses: true}, false},
+		"a lease that is gone at once":       {Lease2038, &lease{forgets: true}, true},
+		"the same, of Accord":                {AccordLease, &lease{forgets: true}, true},
+		"a plain write, and a sound release": {WriteInTime, &lease{}, false},
+		"a plain write that wins":            {WriteAhead, &lease{deaf: true}, true},
+		"all is renewed":                     {RenewsAll, &lease{}, false},
+		"half of it is renewed":              {RenewsOwner, &lease{halves: true}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				sc, err := find(c.trap)
+				must(t, "find", err)
+				all := onStage(t, func(string) store.Locks { return c.row }, func(a *attempt) {
+					took, text, err := sc.steps(t.Context(), a)
+					must(t, "steps", err)
+					if !took {
+						t.Errorf("it did not take place: %s", text)
+					}
+				})
+				if p := all["P2"]; (p.Status == checker.StatusFail) != c.red {
+					t.Errorf("P2 is %s: %+v", p.Status, p.Violations)
+				}
+				for id, p := range all {
+					if p.Status == checker.StatusFail && !c.red {
+						t.Errorf("%s: %+v", id, p.Violations)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestTrapsCreateWhatTheyNeed: tables of one run must not be mixed up.
+func TestTrapsCreateWhatTheyNeed(t *testing.T) {
+	t.Parallel()
+	for _, s := range traps {
+		if !IsTrap(s.name) || s.rows == nil || s.rows.name == ttlTable || s.steps == nil || s.write != nil {
+			t.Errorf("%+v", s)
+		}
+	}
+	for _, s := range incomplete {
+		if IsTrap(s.name) || s.steps != nil || s.write == nil {
+			t.Errorf("%+v", s)
+		}
+	}
+}
