@@ -229,7 +229,7 @@ func (f ownFlags) try(ctx context.Context, p *plan.Plan, sys system.System, c cl
 	if err != nil {
 		return r, err
 	}
-	seen := owncheck.Run{Dir: dir, History: h, Result: res, Trial: trial, Clock: &clock, TTL: p.Spec.Workload.TTL.D()}
+	seen := owncheck.Run{Dir: dir, History: h, Result: res, Trial: trial, Clock: &clock, TTL: p.Spec.Workload.TTL.D(), Store: f.nodes.store}
 	r.Findings = seen.Findings(ctx)
 	return r, nil
 }

@@ -119,7 +119,7 @@ class Client:
         until = clock() + var("ACQUIRE_TIMEOUT_MS", int) / 1000
         while not self.stopping.is_set() and clock() < until:
             self.version = {"fence": now() // 1000, "beat": 0, "attempt": uuid.uuid4().hex, "holder": self.proc, "ttl_ms": self.ttl}
-            args = (self.version["attempt"], self.ttl if how != "never-expires" else 10**8)
+            args = (self.version["attempt"], self.ttl if how != "expires-late" else 30000)
             self.token, first = self.change("acquire", name, ABSENT, self.version,
                                             lambda: self.redis.script(ACQUIRE, *args, keys=(name, name + "/token")))
             if self.token:

@@ -23,7 +23,7 @@ func setup(r *Run) []Finding {
 func ready(r *Run) []Finding {
 	var out []Finding
 	if r.Trial.Ready > 0 {
-		out = one(OK, "%s after its start", seconds(r.Trial.Ready))
+		out = one(OK, "%s after its start", ms(int64(r.Trial.Ready)))
 	}
 	for _, l := range r.lives(history.LifeProgram) {
 		if wrong := l.Unplanned(); wrong != "" && l.Asked != sigTerm { // else see stop
@@ -67,6 +67,9 @@ var lintDo = map[history.RemarkKind]string{
 	history.Lost:  "number operations 1, 2, 3 … over all clients of a process, end each with ok, fail or unknown, and end with an exit note",
 	history.Wrong: "docs/history-format.md says what each field means",
 }
+
+// flawed: the history has mistakes, from which others may follow.
+func (r *Run) flawed() bool { return len(history.Lint(r.History).Remarks) > 0 }
 
 func lint(r *Run) (out []Finding) {
 	for _, m := range history.Lint(r.History).Remarks {
@@ -185,12 +188,9 @@ func store(r *Run) []Finding {
 }
 
 // sink is about requests to the sink. Answers that were never given fail P4 or P10.
-func sink(r *Run) (out []Finding) {
-	for _, v := range r.invalid(aboutSink) {
-		out = append(out, r.violated(Wrong, v, "record each request to $FENCEPOST_SINK before it is sent, reads too, and reach the sink by that address alone", false))
-	}
-	if out != nil {
-		return out
+func sink(r *Run) []Finding {
+	if all := r.invalid(aboutSink); len(all) > 0 {
+		return []Finding{r.first(Wrong, all, len(all), "record each request to $FENCEPOST_SINK before it is sent, reads too, and reach the sink by that address alone", false)}
 	}
 	n := 0
 	for i := range r.History.Events {

@@ -36,7 +36,7 @@ func takeover(r *Run) []Finding {
 			after = e
 		}
 	}
-	do := "others take a lock over when its lease is over, whoever held it"
+	do := "others take a lock over when its lease is over"
 	switch {
 	case after == nil:
 		return []Finding{{Status: Wrong, Do: do, Text: fmt.Sprintf("the worker was killed and started again, and nobody was granted the lock any more: at most %s are allowed", seconds(bound))}}
@@ -59,7 +59,7 @@ func stop(r *Run) (out []Finding) {
 	}
 	do := "at SIGTERM finish what is under way, write an exit note and exit with 0, within 25 s"
 	for _, l := range r.lives(history.LifeProgram) {
-		took := seconds(time.Duration(l.TookMS) * time.Millisecond)
+		took := ms(l.TookMS * int64(time.Millisecond))
 		switch wrong := l.Unplanned(); {
 		case l.Asked != sigTerm:
 		case wrong != "":
@@ -126,5 +126,5 @@ func rest(r *Run) (out []Finding) {
 		out = append(out, Finding{Status: Hint, Text: "the machine was busy: " + r.Result.HostBusy})
 	}
 	c := r.Result.Counts
-	return append(out, Finding{Status: OK, Text: fmt.Sprintf("%s by %s, %s", plural(c.Cycles, "cycle"), plural(c.Procs, "process life"), plural(c.Operations, "operation"))})
+	return append(out, Finding{Status: OK, Text: fmt.Sprintf("%s, %s", plural(c.Cycles, "cycle"), plural(c.Operations, "operation"))})
 }

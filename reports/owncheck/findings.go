@@ -46,35 +46,48 @@ type Run struct {
 	Trial   own.Trial
 	Clock   *Clock
 	TTL     time.Duration
+	// Store is whose servers it ran on, "" for Cassandra's.
+	Store string
 }
 
 // checks are all there are, in the order in which they are told.
 var checks = []struct {
 	name string
-	find func(*Run) []Finding
+	// timed: it compares times of the program with others, so that it says nothing if they are of
+	// another clock.
+	timed bool
+	find  func(*Run) []Finding
 }{
-	{"setup", setup},
-	{"ready", ready},
-	{"history", lint},
-	{"clock", clock},
-	{"store", store},
-	{"sink", sink},
-	{"points", points},
-	{"takeover", takeover},
-	{"stop", stop},
-	{"seal", seal},
-	{"run", rest},
+	{"setup", false, setup},
+	{"ready", false, ready},
+	{"history", false, lint},
+	{"clock", false, clock},
+	{"store", true, store},
+	{"sink", true, sink},
+	{"points", true, points},
+	{"takeover", true, takeover},
+	{"stop", false, stop},
+	{"seal", false, seal},
+	{"run", true, rest},
 }
 
 // Findings are those of all checks, and of the properties.
 func (r *Run) Findings(ctx context.Context) (out []Finding) {
+	astray := r.Clock.astray()
 	for _, c := range checks {
-		for _, f := range c.find(r) {
+		all := one(Unchecked, "its times are not the harness's: mend the clock first")
+		if !c.timed || !astray {
+			all = c.find(r)
+		}
+		for _, f := range all {
 			if f.Check == "" {
 				f.Check = c.name
 			}
 			out = append(out, f)
 		}
+	}
+	if astray {
+		return out
 	}
 	return append(out, r.promises(ctx)...)
 }
@@ -97,7 +110,7 @@ func OfMistake(dir string, m *own.Mistake, t own.Trial) (out []Finding) {
 	}
 	f := Finding{Check: m.About, Status: Wrong, Text: m.Error(), Do: remedies[m.About]}
 	if bad := (*history.FormatError)(nil); errors.As(m, &bad) {
-		f.File, f.Line = below(dir, bad.File), bad.Line
+		f.File, f.Line, f.Text = below(dir, bad.File), bad.Line, strings.Replace(f.Text, bad.Error(), bad.Reason, 1)
 	}
 	return append(out, f)
 }
@@ -168,6 +181,15 @@ func (r *Run) violated(status Status, v checker.Violation, do string, last bool)
 	return f
 }
 
+// first is a finding of the first of several violations.
+func (r *Run) first(status Status, all []checker.Violation, more int, do string, last bool) Finding {
+	f := r.violated(status, all[0], do, last)
+	if more > 1 {
+		f.Text += fmt.Sprintf(" (and %d more)", more-1)
+	}
+	return f
+}
+
 func one(status Status, format string, args ...any) []Finding {
 	return []Finding{{Status: status, Text: fmt.Sprintf(format, args...)}}
 }
@@ -175,6 +197,9 @@ func one(status Status, format string, args ...any) []Finding {
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
+	}
+	if one, ok := strings.CutSuffix(noun, "life"); ok {
+		return fmt.Sprintf("%d %slives", n, one)
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

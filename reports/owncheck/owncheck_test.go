@@ -147,9 +147,9 @@ func TestSound(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"ready          ok          0.3 s after its start\n", "w1.1/c1 was killed in its lease; w1.2/c1 was granted the lock 6.0 s after its start",
+		"ready          ok          300.0 ms after its start\n", "w1.1/c1 was killed in its lease; w1.2/c1 was granted the lock 6.0 s after its start",
 		"w1.1/c1 waited for 1.0 s and then worked for 3.6 s, as it was told", "3 of 3 requests were seen on the links",
-		"w1.2 ended with 0 0.1 s after SIGTERM, with an exit note", "3 checked: no effect twice",
+		"w1.2 ended with 0 100.0 ms after SIGTERM, with an exit note", "3 checked: no effect twice",
 	} {
 		if !strings.Contains(texts(all), want) {
 			t.Errorf("%q is not in\n%s", want, texts(all))
@@ -248,8 +248,24 @@ func TestEachCheckTurns(t *testing.T) {
 		"promised in vain": {func(_ *testing.T, r *Run) {
 			r.Result.Properties[2] = checker.Property{ID: "P7", Status: checker.StatusNA, Detail: "nothing was checked: no decisions"}
 		}, "P7", Wrong, "promised, and nothing was checked"},
+		"promised where nobody reads it": {func(_ *testing.T, r *Run) {
+			r.Store, r.Trial.Offer.Promises = "redis", []string{"P13"}
+			r.Result.Properties = append(r.Result.Properties, checker.Property{ID: "P13", Status: checker.StatusUnknown, Detail: "not judged"})
+		}, "P13", Wrong, "no run on redis can judge it"},
+		"violated by a history with mistakes": {func(t *testing.T, r *Run) {
+			r.event(t, "w1.2", 12004).ID, r.event(t, "w1.2", 12005).ID = 9, 9
+			r.Result.Properties[2] = checker.Property{ID: "P7", Status: checker.StatusFail, Count: 1, Violations: []checker.Violation{{Message: "late"}}}
+		}, "P7", Unchecked, "while the history has mistakes"},
+		"compared with another clock": {func(t *testing.T, r *Run) {
+			r.Clock.line(r.event(t, "w1.1", 11), at(11), at(5))
+			r.Trial.Sent[0].At = 0
+		}, "store", Unchecked, "mend the clock first"},
+		"dies before it comes": {func(t *testing.T, r *Run) {
+			r.event(t, "harness", 5012).Life().Asked = ""
+			r.Trial.Stands[1].Proc = ""
+		}, "effect-sent", Unchecked, "its process had ended"},
 		"not finished": {func(_ *testing.T, r *Run) { r.Result.Properties[2].Status = checker.StatusUnknown }, "P7", Unknown, ""},
-		"kept beyond":  {func(_ *testing.T, r *Run) { r.Trial.Offer.Promises = []string{"P4"} }, "P7", Hint, "not promised, and this history keeps it"},
+		"kept beyond":  {func(_ *testing.T, r *Run) { r.Trial.Offer.Promises = []string{"P4"} }, "P7", Hint, "not promised, though this history keeps it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -274,7 +290,7 @@ func TestMistake(t *testing.T) {
 	trial := own.Trial{Offer: &own.Offer{Promises: []string{"P4"}}, Ready: time.Second}
 	bad := fmt.Errorf("w1.1: its history is malformed: %w", &history.FormatError{File: dir + "/history/w1.1.jsonl", Line: 7, Reason: "not a valid event"})
 	all := OfMistake(dir, &own.Mistake{About: own.MistakeHistory, Err: bad}, trial)
-	if len(all) != 3 || all[0].Status != OK || all[1].Status != OK || all[2].Status != Wrong || all[2].File != "history/w1.1.jsonl" || all[2].Line != 7 || all[2].Do == "" {
+	if len(all) != 3 || all[0].Status != OK || all[1].Status != OK || all[2].Status != Wrong || all[2].File != "history/w1.1.jsonl" || all[2].Line != 7 || all[2].Text != "w1.1: its history is malformed: not a valid event" || all[2].Do == "" {
 		t.Errorf("%+v", all)
 	}
 	all = OfMistake(dir, &own.Mistake{About: own.MistakeSetup, Err: fmt.Errorf("exit status 3\n    no table")}, own.Trial{})

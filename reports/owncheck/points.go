@@ -33,6 +33,8 @@ func (r *Run) stood(s own.Stand) Finding {
 	switch {
 	case s.Proc == "" && s.Point == control.RenewSent && !slices.Contains(r.Trial.Offer.Points, control.Holding):
 		return Finding{Status: Unchecked, Text: "nobody renewed a lease: without the point holding nobody could be told to work for long enough"}
+	case s.Proc == "" && r.fell():
+		return Finding{Status: Unchecked, Text: "its process had ended before a client came to it"}
 	case s.Proc == "":
 		return Finding{Status: Wrong, Text: "no client came to it, and scenarios wait for that in vain", Do: "offer only points at which clients ask"}
 	case s.Point == control.Holding:
@@ -40,7 +42,7 @@ func (r *Run) stood(s own.Stand) Finding {
 	}
 	hit := r.hit(s)
 	if hit == nil {
-		return Finding{Status: Unknown, Text: "its run did not come to an end that says what the links carried"}
+		return Finding{Status: Unknown, Text: "its run ended before anybody noted what the links carried"}
 	}
 	o := r.operations()[ref{history.Life(s.Proc), hit.Hit().ID}]
 	wrong := func(format string, args ...any) Finding {
@@ -60,6 +62,11 @@ func (r *Run) stood(s own.Stand) Finding {
 	default:
 		return Finding{Status: OK, Text: fmt.Sprintf("%s waited for %s, and its request left %s after the answer", s.Proc, waited(s), ms(h.Sent-h.Go))}
 	}
+}
+
+// fell: a life ended that was not to.
+func (r *Run) fell() bool {
+	return slices.ContainsFunc(r.lives(history.LifeProgram), func(l *history.ProcessLife) bool { return l.Unplanned() != "" && l.Asked != sigTerm })
 }
 
 func waited(s own.Stand) string { return seconds(time.Duration(s.Went - s.At)) }

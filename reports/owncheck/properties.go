@@ -21,9 +21,12 @@ func (r *Run) promises(ctx context.Context) (out []Finding) {
 		f.Check = p.ID
 		out = append(out, f)
 	}
+	if r.flawed() {
+		return out
+	}
 	for _, p := range r.beyond(ctx) {
 		if slices.Contains(own.Promisable(), p.ID) && !slices.Contains(promised, p.ID) && p.Status == checker.StatusPass && p.Checked > 0 {
-			out = append(out, Finding{Check: p.ID, Status: Hint, Text: fmt.Sprintf("not promised, and this history keeps it (%d checked): %s", p.Checked, p.Title)})
+			out = append(out, Finding{Check: p.ID, Status: Hint, Do: "promise it only if the lock is made for it", Text: fmt.Sprintf("not promised, though this history keeps it (%d checked): %s", p.Checked, p.Title)})
 		}
 	}
 	return out
@@ -31,19 +34,16 @@ func (r *Run) promises(ctx context.Context) (out []Finding) {
 
 // kept is about a property that is promised.
 func (r *Run) kept(p checker.Property) Finding {
-	switch p.Status {
-	case checker.StatusPass:
+	switch {
+	case p.Status == checker.StatusPass:
 		return Finding{Status: OK, Text: fmt.Sprintf("%d checked: %s", p.Checked, p.Title)}
-	case checker.StatusFail:
-		if len(p.Violations) == 0 {
-			return Finding{Status: Wrong, Text: p.Detail}
-		}
-		f := r.violated(Wrong, p.Violations[0], "fencepost explain tells how it came about", true)
-		if p.Count > 1 {
-			f.Text += fmt.Sprintf(" (and %d more)", p.Count-1)
-		}
-		return f
-	case checker.StatusNA:
+	case p.Status != checker.StatusFail && p.ID == "P13" && r.Store != "":
+		return Finding{Status: Wrong, Text: "promised, and only statements of Cassandra are read: no run on " + r.Store + " can judge it", Do: "do not promise it"}
+	case p.Status != checker.StatusPass && r.flawed():
+		return Finding{Status: Unchecked, Text: "nothing can be said of it while the history has mistakes"}
+	case p.Status == checker.StatusFail:
+		return r.first(Wrong, p.Violations, p.Count, "fencepost explain tells how it came about", true)
+	case p.Status == checker.StatusNA:
 		return Finding{Status: Wrong, Text: "promised, and " + p.Detail, Do: "do not promise it, or have clients come to it: else every run is INVALID"}
 	}
 	return Finding{Status: Unknown, Text: p.Detail}
