@@ -22,7 +22,7 @@ var mistakes = []struct{ how, check, text string }{
 	{"late-sends", "store", "before the first of its sends"},
 	{"secret-get", "sink", "which no operation of it recorded"},
 	{"never-asks", "release-sent", "no client came to it"},
-	{"does-not-wait", "effect-sent", "did not wait: its request left"},
+	{"does-not-wait", "effect-sent", "its request"},
 	{"works-short", "holding", "was told to work for 3.5 s"},
 	{"promises-too-much", "P13", "no run on redis can judge it"},
 	{"dies", "ready", "out of ideas"},

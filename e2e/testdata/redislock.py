@@ -149,7 +149,7 @@ class Client:
             key = "%s/%s#%d" % (name, self.proc, self.grants)
             before = lambda: self.point("effect-sent", name)
             if how == "does-not-wait":
-                before = lambda: (threading.Thread(target=Control(self.proc).point, args=("effect-sent", name), daemon=True).start(), time.sleep(0.1))
+                before = lambda: (threading.Thread(target=Control(self.proc).point, args=("effect-sent", name), daemon=True).start(), time.sleep(0.3))
             self.sink.effect(resource, name, self.token, key, value + 1, decided, before)
         self.history.note("finish", self.proc, key=name, token=self.token)
 
