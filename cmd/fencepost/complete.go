@@ -62,19 +62,27 @@ func complete(root *cobra.Command) {
 				return fitting(w, typed), cobra.ShellCompDirectiveDefault
 			}
 		}
-		for name, w := range completedFlags {
-			if cmd.Flags().Lookup(name) == nil {
-				continue
-			}
-			if of, ok := completedOf[cmd.Name()+" "+name]; ok {
-				w = of
-			}
-			err := cmd.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-				return fitting(w, typed), cobra.ShellCompDirectiveNoFileComp
-			})
-			if err != nil {
-				panic(err) // the flag is there, and once
-			}
+		completeFlags(cmd)
+	}
+}
+
+// completeFlags does it for the flags of a command and of those that it holds.
+func completeFlags(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		completeFlags(sub)
+	}
+	for name, w := range completedFlags {
+		if cmd.Flags().Lookup(name) == nil {
+			continue
+		}
+		if of, ok := completedOf[cmd.Name()+" "+name]; ok {
+			w = of
+		}
+		err := cmd.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return fitting(w, typed), cobra.ShellCompDirectiveNoFileComp
+		})
+		if err != nil {
+			panic(err) // the flag is there, and once
 		}
 	}
 }

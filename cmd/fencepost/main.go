@@ -102,6 +102,7 @@ func newRootCmd() *cobra.Command {
 		newCheckCmd(),
 		newRecheckCmd(),
 		newLintCmd(),
+		newOwnCmd(),
 		newExplainCmd(),
 		newReportCmd(),
 		newResultsCmd(),

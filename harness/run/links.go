@@ -19,6 +19,7 @@ import (
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/control"
 	"fencepost/harness/target/fleet"
+	"fencepost/harness/target/own"
 	"fencepost/harness/target/system"
 )
 
@@ -137,7 +138,7 @@ func (r *runner) noteNodes() {
 func (r *runner) started(err error) error {
 	var ended *fleet.EndedError
 	if !errors.As(err, &ended) {
-		return err
+		return r.ofProgram(own.MistakeReady, err)
 	}
 	r.fallen = true
 	r.progress.problem("not all workers could be started: ending in order, then checking what there is")
@@ -186,7 +187,7 @@ var errSealed = errors.New("the links to nodes carry TLS")
 // is asked.
 func (r *runner) readStatements() {
 	if r.servers != nil {
-		if !r.asksForSends() {
+		if !r.asksForSends() && r.opt.Trial == nil {
 			return
 		}
 		tap := bytetap.New(func(l *link.Link, reason error) {

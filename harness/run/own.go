@@ -2,15 +2,12 @@ package run
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -68,9 +65,15 @@ func (o *ownRun) prepare(ctx context.Context, cfg *fleet.Config) error {
 	}
 	offer, err := o.program.RunSetup(ctx, own.Variables(own.Setup, o.settings, at), filepath.Join(o.dir, rundir.LogDir))
 	if err != nil {
-		return err
+		return o.ofProgram(own.MistakeSetup, err)
 	}
-	if err := offered(o.plan, offer, o.opt.System); err != nil {
+	if t := o.opt.Trial; t != nil {
+		t.Offer = &offer
+		err = o.atInstants(offer)
+	} else {
+		err = offered(o.plan, offer, o.opt.System)
+	}
+	if err != nil {
 		return err
 	}
 	if o.control, err = own.NewControl("127.0.0.1"); err != nil {
@@ -84,8 +87,8 @@ func (o *ownRun) prepare(ctx context.Context, cfg *fleet.Config) error {
 // offered refuses a plan with points at which the program does not ask.
 func offered(p *plan.Plan, o own.Offer, sys system.System) error {
 	for _, st := range p.Steps {
-		at := slices.IndexFunc(st.Points(), func(p control.Point) bool { return !slices.Contains(o.Points, p) })
-		if at < 0 {
+		point, missing := unoffered(st, o)
+		if !missing {
 			continue
 		}
 		offers := "no points at all"
@@ -95,7 +98,7 @@ func offered(p *plan.Plan, o own.Offer, sys system.System) error {
 		return &scenario.InputError{Msg: fmt.Sprintf(
 			"%s: its fault %s comes when a client stands at the point %q, and the setup of %s offers %s: "+
 				"let its clients ask there (docs/own-system.md), or take a scenario whose faults come at instants",
-			p.Spec.Name, st.Fault, st.Points()[at], sys.Name, offers)}
+			p.Spec.Name, st.Fault, point, sys.Name, offers)}
 	}
 	return nil
 }
@@ -142,7 +145,12 @@ func (o *ownRun) coordinator(ctx context.Context) (string, error) {
 // firstRecord is for how long a worker that is ready may record nothing.
 const firstRecord = 20 * time.Second
 
-func (o *ownRun) begun(ctx context.Context) error { return o.records(ctx, firstRecord) }
+func (o *ownRun) begun(ctx context.Context) error {
+	if err := o.records(ctx, firstRecord); err != nil || o.opt.Trial == nil {
+		return err
+	}
+	return o.tryPoints(ctx)
+}
 
 // records waits until every worker of a user's own program has recorded an operation, for
 // limit: a program that writes nothing is found in seconds, not after all phases.
@@ -152,8 +160,9 @@ func (o *ownRun) records(ctx context.Context, limit time.Duration) error {
 		for w.Stats().Operations == 0 && w.PID() != 0 {
 			if time.Now().After(deadline) {
 				log := filepath.Join(o.dir, rundir.LogDir, w.Life()+".log")
-				return fmt.Errorf("%s has been ready for more than %s and has recorded no operation: its file %s has nothing but the header%s",
-					w.Life(), limit, filepath.Join(o.dir, rundir.HistoryDir, w.Life()+".jsonl"), osproc.LastWords(log, 0))
+				return &own.Mistake{About: own.MistakeHistory, Err: fmt.Errorf(
+					"%s has been ready for more than %s and has recorded no operation: its file %s has nothing but the header%s",
+					w.Life(), limit, filepath.Join(o.dir, rundir.HistoryDir, w.Life()+".jsonl"), osproc.LastWords(log, 0))}
 			}
 			if err := pause(ctx, 50*time.Millisecond); err != nil {
 				return err
@@ -196,6 +205,9 @@ func (o *ownRun) seal(ctx context.Context) error {
 		return err
 	}
 	o.noteHits(h)
+	if t := o.opt.Trial; t != nil {
+		t.Sent = o.sentOf(h)
+	}
 	// Above what anybody has sent, by issuer; the sink says if it has seen a higher one.
 	issuers := map[string]string{}
 	for i := range h.Events {
@@ -259,9 +271,10 @@ func (o *ownRun) sealRows(ctx context.Context) (map[string]int64, error) {
 	}
 	h, err := history.ReadFiles(c.History)
 	if err != nil {
-		return nil, err
+		return nil, o.ofProgram(own.MistakeSeal, err)
 	}
-	return copySeals(h, o.rec)
+	fences, err := copySeals(h, o.rec)
+	return fences, o.ofProgram(own.MistakeSeal, err)
 }
 
 // copySeals records the seals and reads of a task seal under ids of the harness's own.
@@ -298,120 +311,4 @@ func (o *ownRun) close() (err error) {
 		err = errors.Join(err, o.control.Close())
 	}
 	return err
-}
-
-// sentPoints are the points that stand before the first copy of a request, with what it is of.
-var sentPoints = map[control.Point]history.Op{
-	control.AcquireSent: history.OpAcquire, control.RenewSent: history.OpRenew, control.ReleaseSent: history.OpRelease,
-	control.EffectSent: history.OpEffect,
-}
-
-// noteHits records each client that stood at a point before a request, and when that
-// request came to its links: whether it was still to be sent is not the client's to say.
-// Nobody sends any more.
-func (o *ownRun) noteHits(h *history.History) {
-	for _, hit := range o.env.Fleet.Hits() {
-		op, before := sentPoints[hit.Point]
-		if !before {
-			continue
-		}
-		n := &history.Hit{Proc: hit.Proc, Go: hit.Went}
-		if inv := underWay(h, op, hit); inv != nil {
-			n.ID, n.Sent = inv.ID, o.firstSent(h, inv, hit)
-		}
-		o.note(history.Event{TS: hit.At, Op: history.NoteHit, Key: hit.Key, Details: &history.Details{Point: string(hit.Point), Hit: n}})
-	}
-}
-
-// underWay is the operation of a kind that a client had recorded and not ended when it asked.
-func underWay(h *history.History, op history.Op, hit fleet.Hit) (inv *history.Event) {
-	for i := range h.Events {
-		e := &h.Events[i]
-		switch {
-		case e.TS > hit.At:
-			return inv
-		case e.Proc != hit.Proc || e.Op != op || e.Key != hit.Key && e.Issuer != hit.Key:
-		case e.Type == history.Invoke:
-			inv = e
-		case inv != nil && e.ID == inv.ID:
-			inv = nil
-		}
-	}
-	return inv
-}
-
-// firstSent is when a request first came to its worker's links.
-func (o *ownRun) firstSent(h *history.History, inv *history.Event, hit fleet.Hit) int64 {
-	if inv.Op != history.OpEffect {
-		return o.firstWrite(h, inv, hit)
-	}
-	sent := int64(0)
-	for i := range h.Events {
-		e := &h.Events[i]
-		asked := e.Asked()
-		if e.Op != history.NoteAnswer || asked == nil || asked.Op != history.OpEffect || asked.Worker != hit.Worker || e.EffectKey != inv.EffectKey {
-			continue
-		}
-		if sent == 0 || asked.Sent < sent {
-			sent = asked.Sent
-		}
-	}
-	return sent
-}
-
-// firstWrite finds a compare-and-set among the writes of a worker: by the lock's name and
-// what it alone sets, or, where that is kept in another form than recorded, by the name and
-// the row's holder or its fence, since the operation was recorded. On another store what it alone
-// has is the attempt, since its client's last event: a release may set nothing.
-func (o *ownRun) firstWrite(h *history.History, inv *history.Event, hit fleet.Hit) int64 {
-	name := forms(inv.Key)
-	if o.servers != nil {
-		attempt := inv.To.Attempt
-		if inv.To.Absent {
-			attempt = inv.From.Attempt
-		}
-		return o.written.FirstWrite(hit.Worker, lastBefore(h, inv), name, forms(attempt))
-	}
-	own := [][][]byte{name, forms(inv.To.Attempt)}
-	if inv.Op == history.OpRenew {
-		own = append(own, number(inv.To.Beat))
-	}
-	if sent := o.written.FirstWrite(hit.Worker, 0, own...); sent > 0 {
-		return sent
-	}
-	return o.written.FirstWrite(hit.Worker, inv.TS, name, append(forms(hit.Proc), number(inv.To.Fence)...))
-}
-
-// lastBefore is when a client had last recorded something before an operation; 0: never.
-func lastBefore(h *history.History, inv *history.Event) (ts int64) {
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.TS >= inv.TS {
-			break
-		}
-		if e.Proc == inv.Proc {
-			ts = e.TS
-		}
-	}
-	return ts
-}
-
-// forms are those in which a text may be written into a row: as it is, or as a UUID, bytes or
-// a number.
-func forms(s string) [][]byte {
-	out := [][]byte{[]byte(s)}
-	if b, err := hex.DecodeString(strings.ReplaceAll(s, "-", "")); err == nil && len(b) > 0 {
-		out = append(out, b)
-	}
-	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
-		out = append(out, number(n)...)
-	}
-	return out
-}
-
-// number is a number as a bigint, an int and a literal.
-func number(n int64) [][]byte {
-	return [][]byte{
-		binary.BigEndian.AppendUint64(nil, uint64(n)), binary.BigEndian.AppendUint32(nil, uint32(n)), []byte(strconv.FormatInt(n, 10)),
-	}
 }

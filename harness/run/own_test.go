@@ -223,8 +223,24 @@ func muteProgram() int {
 		return 1
 	}
 	resp.Body.Close()
+	if len(os.Args) > 1 && os.Args[1] == "asks" {
+		go askAtPoints()
+	}
 	<-term
 	return 0
+}
+
+// askAtPoints is a client that comes to two points over and over.
+func askAtPoints() {
+	for n := 0; ; n++ {
+		point := []control.Point{control.Holding, control.EffectSent}[n%2]
+		resp, err := http.Post(os.Getenv("FENCEPOST_CONTROL")+"/point", "", strings.NewReader(fmt.Sprintf(`{"point":%q,"proc":"w1.1/c1","key":"l"}`, point)))
+		if err != nil {
+			return // it is over
+		}
+		resp.Body.Close()
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // The operation that a point stands before is the one that its client had begun and not ended.

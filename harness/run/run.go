@@ -22,6 +22,7 @@ import (
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
+	"fencepost/harness/target/own"
 	"fencepost/harness/target/seal"
 	"fencepost/harness/target/system"
 )
@@ -70,6 +71,10 @@ type Options struct {
 	Keep bool
 	// Dir is where a user's own program is started (default: the process's own).
 	Dir string
+	// Trial, if set, has a user's own program tried out: the run keeps its clients waiting at the
+	// points that it offers, and fills in what it has seen. Faults at points that it does not
+	// offer come at instants.
+	Trial *own.Trial
 }
 
 type runner struct {
@@ -330,7 +335,9 @@ func (r *runner) watch() (stop func()) {
 			r.progress.problem("no more violations are reported before the verdict: %v", err)
 			return
 		}
-		r.progress.step("looking for violations so far took %.2f s of processor time", took.Seconds())
+		if took > 0 {
+			r.progress.step("looking for violations so far took %.2f s of processor time", took.Seconds())
+		}
 	}()
 	return func() {
 		cancel()

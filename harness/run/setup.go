@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/env/cluster"
@@ -22,6 +23,7 @@ import (
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/scenario"
 	"fencepost/harness/target/fleet"
+	"fencepost/harness/target/own"
 	"fencepost/harness/target/sinks"
 	"fencepost/harness/target/system"
 	"fencepost/harness/target/workload"
@@ -62,9 +64,13 @@ func (r *runner) setUp(ctx context.Context) error {
 		return err
 	}
 	r.env.Fleet = f
+	began := time.Now()
 	err = f.Start(ctx)
 	if broken := broken(ctx); broken != nil {
 		return broken
+	}
+	if t := r.opt.Trial; t != nil && err == nil {
+		t.Ready = time.Since(began)
 	}
 	return r.started(err)
 }
@@ -144,7 +150,9 @@ func (r *runner) fleetConfig(nodes []fleet.Node, links *link.Fabric) fleet.Confi
 		NodeTap: r.nodeTap, SinkTap: r.sinkTap(), Login: cluster.AccessTo(r.opt.Cluster).Login, Sink: r.sink.toWorkers(),
 		HistoryDir: filepath.Join(r.dir, rundir.HistoryDir), LogDir: filepath.Join(r.dir, rundir.LogDir),
 		Unexpected: func(life string, err error) { r.progress.problem("%s %v", life, err) },
-		Broken:     func(life string, err error) { r.abort(&brokenError{fmt.Errorf("%s: %w", life, err)}) },
+		Broken: func(life string, err error) {
+			r.abort(&brokenError{r.ofProgram(own.MistakeHistory, fmt.Errorf("%s: %w", life, err))})
+		},
 		Worker: workload.Config{
 			Run: r.info.Run, Variant: r.opt.System.Variant, Scheduler: r.opt.System.Scheduler, Promises: r.opt.System.Promises,
 			Seed: r.plan.Seed, Clients: s.Workload.Clients, Locks: r.plan.Locks, Own: s.Workload.Own(),

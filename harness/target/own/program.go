@@ -146,6 +146,9 @@ var DefaultPromises = []string{"P1", "P2", "P3", "P4", "P6", "P7", "P8", "P9", "
 // optional may be promised beside them.
 var optional = []string{"P13"}
 
+// Promisable are all that a program can promise.
+func Promisable() []string { return slices.Concat(DefaultPromises, optional) }
+
 // parseOffer reads it: nothing at all, or one JSON object.
 func parseOffer(out []byte) (Offer, error) {
 	var o Offer
@@ -172,8 +175,8 @@ func parseOffer(out []byte) (Offer, error) {
 		return o, errors.New("it promises nothing (\"promises\": []): leave promises out for all that can be judged")
 	}
 	for _, id := range o.Promises {
-		if !slices.Contains(DefaultPromises, id) && !slices.Contains(optional, id) {
-			return o, fmt.Errorf("it promises %q; what a program can promise is %s", id, strings.Join(append(slices.Clone(DefaultPromises), optional...), ", "))
+		if !slices.Contains(Promisable(), id) {
+			return o, fmt.Errorf("it promises %q; what a program can promise is %s", id, strings.Join(Promisable(), ", "))
 		}
 	}
 	return o, nil
