@@ -66,7 +66,7 @@ func (c *Cluster) Marked(ctx context.Context, node, key string) (bool, error) {
 		return false, err
 	}
 	if c.Kind.Marked == nil {
-		return false, fmt.Errorf("servers of %s have no keys of their own", c.Kind.Name)
+		return false, fmt.Errorf("%s gives its servers no keys for themselves", c.Kind.Name)
 	}
 	return c.Kind.Marked(ctx, c.site(), i, key)
 }
