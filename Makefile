@@ -77,7 +77,7 @@ previous: ## Build the worker of the previous version, for the scenario jobs-mix
 systems: ## Build the locks on other stores, and fetch the servers of one: make systems STORE=etcd
 	@mkdir -p $(BIN)
 	cd systems && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o ../$(BIN)/locks ./cmd/locks
-	@$(foreach s,$(other_store),scripts/fetch-store $(s) >/dev/null;)
+	@$(foreach s,$(other_store) $(if $(findstring server-clock,$(SCENARIO)),libfaketime),scripts/fetch-store $(s) >/dev/null;)
 
 .PHONY: deps
 deps: ## Find or install Java and Maven, fetch Cassandra into the user's cache

@@ -19,6 +19,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
+	"fencepost/harness/plan"
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/scenario"
 	"fencepost/harness/target/system"
@@ -111,14 +112,14 @@ func explained(t *testing.T, out string) []string {
 // long are the scenarios that take more than 45 s: make evidence runs them.
 var long = []string{"jobs-overload", "jobs-overload-kill-node", "jobs-overload-stop-owner", "kill-nodes", "latency-spike", "rolling-restart", "swarm"}
 
-// onAnother: the scenario needs another cluster than the one that is kept up.
+// onAnother: the scenario needs another cluster than the one that is kept up, or another store.
 func onAnother(t *testing.T, name string) bool {
 	t.Helper()
 	s, err := scenario.Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return !s.Layout().Equal(cluster.Plain())
+	return !s.Layout().Equal(cluster.Plain()) || !plan.OnCore(s)
 }
 
 type sound struct{ scenario, contention string }

@@ -17,8 +17,9 @@ const PostgresVersion = "17.6.0"
 //go:embed cassandra/*.sha256
 var cassandra embed.FS
 
-// StoreVersions are the releases of other stores that scripts/fetch-store fetches.
-var StoreVersions = map[string]string{"etcd": "3.7.3", "nats": "2.15.2", "redis": "7.0.15", "zookeeper": "3.9.3"}
+// StoreVersions are the releases of other stores, and of what their faults need, that
+// scripts/fetch-store fetches.
+var StoreVersions = map[string]string{"etcd": "3.7.3", "libfaketime": "0.9.10", "nats": "2.15.2", "redis": "7.0.15", "zookeeper": "3.9.3"}
 
 const sums = ".sha256"
 

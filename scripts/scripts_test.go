@@ -352,7 +352,7 @@ func TestStoreVersions(t *testing.T) {
 		cmd := exec.Command("./fetch-store", args...)
 		cmd.Env = append(os.Environ(), "FENCEPOST_CACHE="+t.TempDir())
 		out, err := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() != 64 || !strings.Contains(string(out), "etcd nats postgres redis zookeeper") {
+		if cmd.ProcessState.ExitCode() != 64 || !strings.Contains(string(out), "etcd libfaketime nats postgres redis zookeeper") {
 			t.Errorf("%q: %v\n%s", args, err, out)
 		}
 	}

@@ -146,7 +146,7 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 			return nil, usageError(err)
 		}
 		if err := plan.Suits(spec, sys); err != nil {
-			if names == "all" && (sys.Design() != system.Core || override.Sink != "") {
+			if names == "all" && (sys.Design() != system.Core || override.Sink != "" || !plan.OnCore(spec)) {
 				left = err
 				continue
 			}
@@ -208,6 +208,7 @@ func chaos(cmd *cobra.Command, names string, f chaosFlags) (err error) {
 		}
 	}
 	f.nodes.store = jobs[0].plan.Spec.Cluster.Store
+	f.nodes.clocks = slices.ContainsFunc(jobs, func(j job) bool { return j.plan.SetsServerClocks() })
 	if err := f.nodes.check(); err != nil {
 		return err
 	}
@@ -430,7 +431,7 @@ func (f chaosFlags) command(j job) string {
 	if j.plan.Workload != "" && (j.sets || j.plan.Workload != scenario.Plain) {
 		s += " WORKLOAD=" + j.plan.Workload
 	}
-	if store := j.plan.Spec.Cluster.Store; store != "" && j.sys.Store == "" {
+	if store := j.plan.Spec.Cluster.Store; store != "" && (j.sys.Store == "" || j.sys.Inert != "") {
 		s += " STORE=" + store
 	}
 	s += f.nodes.variables()

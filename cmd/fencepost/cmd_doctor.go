@@ -87,7 +87,11 @@ func doctorOf(ctx context.Context, out io.Writer, store string) error {
 	if err != nil {
 		return err
 	}
-	if !tell(out, []finding{checkSandbox(), checkStore(ctx, k, cache), checkLocks(bin)}) {
+	findings := []finding{checkSandbox(), checkStore(ctx, k, cache), checkLocks(bin)}
+	if k.Now != nil {
+		findings = append(findings, checkFaketime(cache))
+	}
+	if !tell(out, findings) {
 		fmt.Fprintf(out, "\nRuns on %s cannot start here yet: see MISSING above.\n", k.Name)
 		return exitWith(1)
 	}
@@ -114,6 +118,15 @@ func checkLocks(bin string) finding {
 		return finding{name: "locks", detail: "the locks of this repository on other stores are not built; exec:CMD does without", remedy: "run make systems"}
 	}
 	return finding{name: "locks", detail: path}
+}
+
+// checkFaketime looks for what sets the clocks of servers.
+func checkFaketime(cache string) finding {
+	path, err := servers.FindFaketime(cache)
+	if err != nil {
+		return finding{name: "clocks", detail: servers.Faketime + " is not here: scenarios that set the clocks of servers do not run without", remedy: "run scripts/fetch-store " + servers.Faketime}
+	}
+	return finding{name: "clocks", detail: path}
 }
 
 // checkStores says which stores have their servers here.

@@ -319,13 +319,16 @@ func withSink(all []evidence.Scenario, sink string, named bool) ([]evidence.Scen
 	return out, nil
 }
 
-// catalog lists the built-in scenarios.
+// catalog lists the built-in scenarios that the core can run.
 func catalog() ([]evidence.Scenario, error) {
 	var out []evidence.Scenario
 	for _, name := range scenario.Names() {
 		s, err := scenario.Load(name)
 		if err != nil {
 			return nil, err
+		}
+		if !plan.OnCore(s) {
+			continue
 		}
 		e := evidence.Scenario{Name: name, Default: s.Workload.Contention, Contentions: s.Contentions()}
 		if !s.Kind().Workers {

@@ -156,7 +156,7 @@ func listSystems(w io.Writer, store string) error {
 			fmt.Fprintf(w, "%s\t%s\n", s.Name, s.About)
 		}
 	}
-	for _, s := range system.Directed() {
+	for _, s := range slices.Concat(system.Directed(), system.OnStores()) {
 		if elsewhere(s) {
 			continue
 		}
@@ -222,7 +222,7 @@ func writeProperties(b *strings.Builder, specs []*scenario.Spec) {
 	b.WriteString(propertiesHead)
 	for _, p := range checker.Catalogue() {
 		var alone, beside []string
-		for _, s := range system.Directed() {
+		for _, s := range slices.Concat(system.Directed(), system.OnStores()) {
 			link := fmt.Sprintf("[%s](#%s)", s.Label(), s.Red.Scenario)
 			switch {
 			case !slices.Contains(s.Red.Properties, p.ID):

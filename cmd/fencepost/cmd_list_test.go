@@ -36,7 +36,7 @@ func TestScenariosPage(t *testing.T) {
 		t.Errorf("docs/scenarios.md is stale (make docs): it has %d lines too many", len(kept)-n)
 	}
 	// Whoever adds a variant finds it on the page, whatever the file says.
-	for _, s := range system.Directed() {
+	for _, s := range slices.Concat(system.Directed(), system.OnStores()) {
 		if want := "SCENARIO=" + s.Red.Scenario + " SYSTEM=" + s.Name + " CONTENTION=" + s.Red.Contention + " "; !strings.Contains(page.String(), want) {
 			t.Errorf("%s: the page lacks %q", s.Label(), want)
 		}
@@ -121,9 +121,11 @@ func TestListParts(t *testing.T) {
 	}{
 		{"list stores", []string{"STORE", "cassandra", "redis-5", "zookeeper"}, []string{"SCENARIO", "partition"}, ""},
 		{"list scenarios --store=etcd", []string{"steady", "partition", "kill-node", "pause-worker"}, []string{"jobs-steady", "clock-skew", "paxos-lease", "two-datacenters", "FAULT"}, ""},
-		{"list scenarios --store=redis", []string{"steady", "pause-worker", "slow-node"}, []string{"partition-oneway", "kill-node"}, ""},
-		{"list scenarios --store=cassandra", []string{"steady", "partition"}, []string{"jobs-steady"}, ""},
+		{"list scenarios --store=redis", []string{"steady", "pause-worker", "slow-node", "server-clock-jump", "node-loses-data"}, []string{"partition-oneway", "kill-node", "primary-fails-over"}, ""},
+		{"list scenarios --store=redis-replica", []string{"primary-fails-over"}, []string{"partition-oneway"}, ""},
+		{"list scenarios --store=cassandra", []string{"steady", "partition"}, []string{"jobs-steady", "server-clock-jump", "node-loses-data", "primary-fails-over"}, ""},
 		{"list systems --store=etcd", []string{"etcd-lease-fenced", "exec:CMD"}, []string{"redis-set", "lock-per-job", "broken/"}, ""},
+		{"list systems --store=redis", []string{"redis-set: data-lost", "broken/harness-server-clock-inert"}, []string{"redis-replica-set", "harness-clock-inert"}, ""},
 		{"list faults", []string{"partition-oneway"}, []string{"SCENARIO"}, ""},
 		{"list nonsense", nil, nil, `unknown list "nonsense"; there are: scenarios, faults, systems, workloads, sinks, stores`},
 		{"list scenarios --store=consul", nil, nil, "unknown store \"consul\"; there are: cassandra, etcd"},

@@ -104,7 +104,7 @@ func (f replayFlags) run(cmd *cobra.Command, arg string) error {
 		return err
 	}
 	// On the same release and Paxos variant: what a drill shows depends on it.
-	nodes := nodeChoice{store: old.plan.Spec.Cluster.Store, paxos: old.info.Versions["paxos_variant"]}
+	nodes := nodeChoice{store: old.plan.Spec.Cluster.Store, paxos: old.info.Versions["paxos_variant"], clocks: old.plan.SetsServerClocks()}
 	if old.info.Cluster == "local" || old.info.Cluster == "up" { // else its nodes are what somebody else has
 		nodes.release = old.info.Versions["cassandra"]
 	}

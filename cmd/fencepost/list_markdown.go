@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"fencepost/checker"
+	"fencepost/harness/env/cluster/servers"
 	"fencepost/harness/fault"
+	"fencepost/harness/plan"
 	"fencepost/harness/scenario"
 	"fencepost/harness/target/system"
 	"fencepost/reports/evidence"
@@ -19,7 +21,7 @@ const pageHead = `# Scenarios and properties
 Generated from [the scenario files](../scenarios) and the list of mutants by ` + "`make docs`" + `; do not edit.
 
 Each scenario runs alone, at each contention that it was made for, on the core and on the other
-systems that suit it. The [tutorial](tutorial.md#6-a-scenario-of-your-own) explains the fields of a
+systems that suit it; one with stores only with locks that are kept in one of these. The [tutorial](tutorial.md#6-a-scenario-of-your-own) explains the fields of a
 scenario file, [known-broken.md](known-broken.md) and [lock-per-job.md](lock-per-job.md) the systems
 named here, [properties.md](properties.md) the properties.
 
@@ -154,11 +156,14 @@ func redRuns(s *scenario.Spec) (out []redRun) {
 			}
 		}
 	}
-	for _, d := range system.Directed() {
+	for _, d := range slices.Concat(system.Directed(), system.OnStores()) {
 		if d.Red.Scenario != s.Name {
 			continue
 		}
 		options := "SYSTEM=" + d.Name + " CONTENTION=" + d.Red.Contention
+		if d.Inert != "" && d.Store != "" { // the system's name does not say it
+			options += " STORE=" + d.Store
+		}
 		if d.Red.Workload != "" {
 			options += " WORKLOAD=" + d.Red.Workload
 		}
@@ -178,7 +183,9 @@ func redLabels(s *scenario.Spec) []string {
 
 func writeScenario(b *strings.Builder, s *scenario.Spec) error {
 	fmt.Fprintf(b, "\n### %s\n\n%s\n\n```console\n", s.Name, s.About)
-	fmt.Fprintf(b, "$ make chaos SCENARIO=%s\n", s.Name)
+	if plan.OnCore(s) {
+		fmt.Fprintf(b, "$ make chaos SCENARIO=%s\n", s.Name)
+	}
 	for _, r := range redRuns(s) {
 		fmt.Fprintf(b, "$ make chaos SCENARIO=%s %s   # %s\n", s.Name, r.options, r.found)
 	}
@@ -187,6 +194,9 @@ func writeScenario(b *strings.Builder, s *scenario.Spec) error {
 		return nil
 	}
 	b.WriteByte('\n')
+	if !plan.OnCore(s) {
+		fmt.Fprintf(b, "- stores: %s\n", strings.Join(stores(s), ", "))
+	}
 	if l := s.Layout(); len(l) > 1 {
 		fmt.Fprintf(b, "- cluster: %s, each with every row; the workers are in the first one and agree there (`CLUSTER=local`, or `make up DATACENTERS=%s`)\n", l.Words(), l)
 	}
@@ -225,6 +235,16 @@ func writeScenario(b *strings.Builder, s *scenario.Spec) error {
 		fmt.Fprintf(b, "- exempt from %s: %s\n", id, s.Expect.Exempt[id])
 	}
 	return nil
+}
+
+// stores are those whose servers can have a scenario's faults.
+func stores(s *scenario.Spec) (out []string) {
+	for _, k := range servers.Kinds() {
+		if on := *s; runsOn(&on, k.Name) {
+			out = append(out, k.Name)
+		}
+	}
+	return out
 }
 
 // progressText says what must get done while a fault is in force.

@@ -65,7 +65,11 @@ func handleKept(ctx context.Context, req kept.Request, c cluster.Cluster, _ *san
 
 // nodeChoice is what nodes the work wants, where it matters; "" takes the default, or
 // what a kept cluster has.
-type nodeChoice struct{ store, release, paxos string }
+type nodeChoice struct {
+	store, release, paxos string
+	// clocks: those of another store's servers can be set.
+	clocks bool
+}
 
 // flags adds its flags.
 func (n *nodeChoice) flags(fl *pflag.FlagSet) {
@@ -279,7 +283,7 @@ func startNodes(ctx context.Context, network *sandbox.Network, nodes nodeChoice,
 	if err != nil {
 		return nil, err
 	}
-	return servers.Start(ctx, network, k, servers.Config{Progress: progress})
+	return servers.Start(ctx, network, k, servers.Config{Progress: progress, Clocks: nodes.clocks})
 }
 
 // versions go into run.json.

@@ -59,6 +59,8 @@ type Env struct {
 	Stamps func(ctx context.Context) ([]Stamp, error)
 	Stay   func(ctx context.Context, key string) (Claim, error)
 
+	// Store is the servers of a store other than Cassandra; nil: the nodes are Cassandra's.
+	Store Store
 	// Queues are those of the run's jobs; nil: they are in none.
 	Queues QueueRows
 

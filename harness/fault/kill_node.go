@@ -17,7 +17,7 @@ func init() {
 		About: "SIGKILL nodes; started again at heal",
 		Proof: "*gone*; its port refuses connections",
 		Swarm: &Draw{Place: 5, Restart: true},
-		New:   plain(endNode{"SIGKILL", cluster.Node.Kill}),
+		New:   plain(killNode),
 	}, Kind{
 		Name: "restart-node", On: Node, Family: FamilyNode,
 		About: "stop nodes cleanly (SIGTERM; Cassandra drains); started again at heal",
@@ -32,7 +32,17 @@ type endNode struct {
 	end    func(cluster.Node, context.Context) error
 }
 
+var killNode = endNode{"SIGKILL", cluster.Node.Kill}
+
 func (f endNode) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
+	a, err := f.inject(ctx, env, targets)
+	if a == nil {
+		return nil, err
+	}
+	return a, err
+}
+
+func (f endNode) inject(ctx context.Context, env *Env, targets []string) (*endedNodes, error) {
 	nodes, err := env.nodes(targets)
 	if err != nil {
 		return nil, err

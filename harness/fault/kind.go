@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"fencepost/harness/env/cluster/servers"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/control"
 )
@@ -30,6 +31,8 @@ const (
 	FamilyProxy   Family = "proxy"
 	FamilyLoad    Family = "load"
 	FamilyQueues  Family = "queues"
+	// FamilyServerClock is of servers' wall clocks; FamilyClock is of workers'.
+	FamilyServerClock Family = "server-clock"
 )
 
 // Kind is a kind of fault. Whatever else knows of it reads it here: the file with its code
@@ -62,6 +65,24 @@ type Needs struct {
 	Hold    bool // a client that is held: the fault is nothing but the hold of its trigger
 	// Leaderless: nodes of which each that sees a majority can do all.
 	Leaderless bool
+	// Peers: nodes that have links to each other.
+	Peers bool
+	// Server says why servers of a store other than Cassandra cannot have the fault, "" if they can; nil: it is
+	// one of Cassandra's nodes too.
+	Server func(servers.Kind) (why string)
+}
+
+// Stores are those whose servers can have the fault; nil: it does not matter.
+func (n Needs) Stores() (out []string) {
+	if n.Server == nil {
+		return nil
+	}
+	for _, k := range servers.Kinds() {
+		if n.Server(k) == "" {
+			out = append(out, k.Name)
+		}
+	}
+	return out
 }
 
 // Words say what is needed.
@@ -74,6 +95,9 @@ func (n Needs) Words() (out []string) {
 		if need.is {
 			out = append(out, need.of)
 		}
+	}
+	if n.Server != nil {
+		out = append(out, "servers of "+strings.Join(n.Stores(), ", "))
 	}
 	return out
 }

@@ -89,6 +89,10 @@ func TestNewRefusesBadSpecs(t *testing.T) {
 		"0 times is not above 1":               {Fault: "overload", Targets: []string{"w1"}},
 		"11 times is not above 1":              {Fault: "overload", Targets: []string{"w1"}, Times: 11},
 		"fault saturate has no times":          {Fault: "saturate", Targets: []string{"w1"}, Times: 3},
+		"offset is missing":                    {Fault: "server-clock", Targets: []string{"n1"}},
+		"is not a number of whole seconds":     {Fault: "server-clock", Targets: []string{"n1"}, Offset: 1500 * time.Millisecond},
+		"fault server-clock has no zone":       {Fault: "server-clock", Targets: []string{"n1"}, Zone: "Europe/Berlin"},
+		"fault lose-data has no offset":        {Fault: "lose-data", Targets: []string{"n1"}, Offset: time.Second},
 		"fault kill-node has no mode":          {Fault: "kill-node", Targets: []string{"n1"}, Mode: "drop"},
 	} {
 		if _, err := New(s); err == nil || !strings.Contains(err.Error(), want) {

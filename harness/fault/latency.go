@@ -33,7 +33,14 @@ func init() {
 		About:  "delay all traffic between nodes and their peers and clients, each way",
 		Proof:  "*delayed*",
 		Params: []string{"latency", "jitter"},
-		New:    delaying(func(m link.Mode) Fault { return slowNode{m} }),
+		New:    delaying(func(m link.Mode) Fault { return slowNode{mode: m} }),
+	}, Kind{
+		Name: "slow-peers", On: Node, Family: FamilyLatency,
+		About:  "delay all traffic between nodes and their peers, each way; clients reach them as before",
+		Proof:  "*delayed*, but for requests: nobody makes any through links between nodes",
+		Params: []string{"latency", "jitter"},
+		Needs:  Needs{Peers: true},
+		New:    delaying(func(m link.Mode) Fault { return slowNode{mode: m, peers: true} }),
 	})
 }
 
@@ -60,8 +67,11 @@ func (p latency) Inject(ctx context.Context, env *Env, targets []string) (Active
 	return newDelay(ctx, env, link.Ends(links.all(), p.dirs...), p.mode)
 }
 
-// slowNode delays all that nodes say and hear.
-type slowNode struct{ mode link.Mode }
+// slowNode delays all that nodes say and hear, or what they do among each other.
+type slowNode struct {
+	mode  link.Mode
+	peers bool
+}
 
 func (p slowNode) Inject(ctx context.Context, env *Env, targets []string) (Active, error) {
 	if _, err := env.nodes(targets); err != nil {
@@ -74,6 +84,9 @@ func (p slowNode) Inject(ctx context.Context, env *Env, targets []string) (Activ
 				continue // a link between two targets has its delay already
 			}
 			ends = append(ends, link.Ends([]*link.Link{l})...)
+		}
+		if p.peers {
+			continue
 		}
 		clients := env.WorkerLinks.To(t)
 		if len(clients) == 0 {

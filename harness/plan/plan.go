@@ -233,6 +233,12 @@ func (p *Plan) progress() (out []history.Progress) {
 	return out
 }
 
+// SetsServerClocks says whether a fault of the plan sets the clocks of servers: these are then
+// started with clocks that can be set.
+func (p *Plan) SetsServerClocks() bool {
+	return slices.ContainsFunc(p.Steps, func(st Step) bool { return fault.Of(st.Fault).Family == fault.FamilyServerClock })
+}
+
 // DemandOf is what must get done under a fault, nil if nothing is said of it by name.
 func (p *Plan) DemandOf(fault string) *scenario.Progress {
 	for i := range p.Spec.Expect.Progress {

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"fencepost/harness/fault"
 	"fencepost/harness/record/history"
@@ -30,6 +31,13 @@ func Suits(s *scenario.Spec, sys system.System) error {
 	return suits[sys.Design()](s, sys)
 }
 
+// OnCore says whether the core can run a scenario: one with a fault that only other stores' servers
+// can have is for locks that are kept there.
+func OnCore(s *scenario.Spec) bool {
+	core, err := system.Find(system.Core)
+	return err == nil && Suits(s, core) == nil
+}
+
 // suitsSink: faults of the sink's process need a sink that has one.
 func suitsSink(s *scenario.Spec, sys system.System) error {
 	k, _ := sinks.Of(s.Workload.Sink, sys) // Suits has looked
@@ -54,7 +62,7 @@ func suitsStore(s *scenario.Spec, sys system.System) error {
 	store := s.Cluster.Store
 	if own := sys.Design() == system.Exec; own && sys.Store == "" || store == sys.Store {
 		if store == "" {
-			return nil
+			return suitsCassandra(s)
 		}
 	} else {
 		return fmt.Errorf("%s: system %s keeps its locks in %s, so that it cannot run on --store=%s",
@@ -63,6 +71,11 @@ func suitsStore(s *scenario.Spec, sys system.System) error {
 	k, _ := s.Store()
 	for _, st := range s.Faults {
 		switch f := fault.Of(st.Fault); {
+		case f.Needs.Server != nil && f.Needs.Server(k) != "":
+			return fmt.Errorf("%s: --store=%s cannot have its fault %s: %s; these can: %s",
+				s.Name, store, st.Fault, f.Needs.Server(k), strings.Join(f.Needs.Stores(), ", "))
+		case f.Needs.Peers && len(k.Peers) == 0:
+			return fmt.Errorf("%s: its fault %s slows what servers say to each other, and --store=%s is %s", s.Name, st.Fault, store, k.About)
 		case k.Servers < f.Needs.Nodes || f.Needs.Nodes > 0 && f.On == fault.Worker && s.Workload.Workers < k.Servers:
 			return fmt.Errorf("%s: its fault %s needs %d servers at least, and as many workers as there are: --store=%s is %s",
 				s.Name, st.Fault, f.Needs.Nodes, store, k.About)
@@ -71,9 +84,19 @@ func suitsStore(s *scenario.Spec, sys system.System) error {
 		case f.On != fault.Node:
 		case f.Family == fault.FamilyLinks && k.NoQuorum == nil:
 			return fmt.Errorf("%s: its fault %s cuts servers off that agree with each other, and --store=%s is %s", s.Name, st.Fault, store, k.About)
-		case f.Family != fault.FamilyLatency && k.Spare == 0 && goesOn(s):
+		case f.Family != fault.FamilyLatency && f.Family != fault.FamilyServerClock && k.Spare == 0 && goesOn(s):
 			return fmt.Errorf("%s: work is to go on under its fault %s, and without one of its servers --store=%s does none: it is %s",
 				s.Name, st.Fault, store, k.About)
+		}
+	}
+	return nil
+}
+
+// suitsCassandra: some faults are of other stores' servers.
+func suitsCassandra(s *scenario.Spec) error {
+	for _, st := range s.Faults {
+		if f := fault.Of(st.Fault); f.Needs.Server != nil {
+			return fmt.Errorf("%s: its fault %s is one of servers of another store: --store=%s", s.Name, st.Fault, strings.Join(f.Needs.Stores(), "|"))
 		}
 	}
 	return nil

@@ -38,13 +38,19 @@ func TestSuitsSink(t *testing.T) {
 // and that it can be run by; no two have the same runs.
 func TestVariantsNameScenarios(t *testing.T) {
 	t.Parallel()
-	for _, v := range system.Directed() {
+	for _, v := range slices.Concat(system.Directed(), system.OnStores()) {
 		s, err := scenario.Load(v.Red.Scenario)
+		if err == nil {
+			err = s.Apply(scenario.Overrides{Store: v.Store})
+		}
 		if err == nil {
 			err = Suits(s, v)
 		}
 		if err != nil {
 			t.Errorf("%s: %v", v.Label(), err)
+		}
+		if v.Store != "" {
+			continue
 		}
 		if found, _ := system.FindDirected(v.Name, v.Red.Scenario, v.Red.Contention); found.Label() != v.Label() {
 			t.Errorf("the runs of %s are those of %s", v.Label(), found.Label())
@@ -122,6 +128,21 @@ func TestSuitsStore(t *testing.T) {
 		{"kill-node", "redis", own, "work is to go on under its fault kill-node, and without one of its servers --store=redis does none"},
 		{"kill-node", "postgres", own, "without one of its servers --store=postgres does none"},
 		{"slow-node", "redis", own, ""},
+		{"server-clock-jump", "redis", find("redis-set"), ""},
+		{"server-clock-jump", "postgres", own, ""},
+		{"server-clock-jump", "redis-5", own, ""},
+		{"server-clock-jump", "etcd", own, "--store=etcd cannot have its fault server-clock: a server in Go asks the kernel for the time, not the C library; these can: postgres, redis, redis-replica, redis-5"},
+		{"server-clock-jump", "zookeeper", own, "its sessions end by a clock that nobody sets"},
+		{"server-clock-jump", "", own, "its fault server-clock is one of servers of another store: --store=postgres|redis|redis-replica|redis-5"},
+		{"server-clock-jump", "", find(system.Core), "is one of servers of another store"},
+		{"node-loses-data", "redis", find("redis-set"), ""},
+		{"node-loses-data", "zookeeper", own, ""},
+		{"node-loses-data", "nats", own, ""},
+		{"node-loses-data", "etcd", own, "cannot have its fault lose-data: a member without its data has to be removed, and added again; these can: nats, zookeeper, redis, redis-replica, redis-5"},
+		{"node-loses-data", "postgres", own, "it needs an initdb"},
+		{"primary-fails-over", "redis-replica", find("redis-replica-set"), ""},
+		{"primary-fails-over", "redis", own, "its fault slow-peers slows what servers say to each other, and --store=redis is one Redis server"},
+		{"primary-fails-over", "etcd", own, "cannot have its fault promote: its servers elect the one that decides themselves; these can: redis-replica"},
 	} {
 		s, err := scenario.Load(c.scenario)
 		if err != nil {
@@ -166,5 +187,27 @@ func TestPlansOnStores(t *testing.T) {
 	}
 	if err := s.Apply(scenario.Overrides{Store: "consul"}); err == nil || !strings.Contains(err.Error(), "etcd") {
 		t.Errorf("a store that there is not: %v", err)
+	}
+}
+
+// TestOnCore: of the shipped scenarios the core runs all but those with faults of other stores' servers.
+func TestOnCore(t *testing.T) {
+	t.Parallel()
+	var not []string
+	for _, name := range scenario.Names() {
+		s, err := scenario.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !OnCore(s) {
+			not = append(not, name)
+		}
+		p, err := New(*s, 1, system.Core)
+		if err != nil || p.SetsServerClocks() != (name == "server-clock-jump") {
+			t.Errorf("%s sets the clocks of servers: %t, %v", name, p.SetsServerClocks(), err)
+		}
+	}
+	if want := []string{"node-loses-data", "primary-fails-over", "server-clock-jump"}; !slices.Equal(not, want) {
+		t.Errorf("the core cannot run %v, want %v", not, want)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -139,6 +140,17 @@ func Answers(ctx context.Context, addr, secret string) error {
 	}
 	defer conn.Close(ctx)
 	return conn.Ping(ctx)
+}
+
+// Now is the time by the server's wall clock.
+func Now(ctx context.Context, addr, secret string) (now time.Time, err error) {
+	conn, err := pgx.Connect(ctx, ConnString(addr, secret))
+	if err != nil {
+		return now, err
+	}
+	defer conn.Close(ctx)
+	err = conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
+	return now, err
 }
 
 // ConnString is how a program connects to a server, by its own address or that of a

@@ -107,13 +107,25 @@ var core = System{Name: Core, About: "the production lock client and fenced sink
 // Broken lists the known-broken variants.
 func Broken() []System { return slices.Clone(variants) }
 
-// Directed lists everything that a directed run must find: the known-broken variants,
-// and each known hole of lock-per-job as a case of it.
+// Directed lists everything that a directed run on Cassandra must find: the known-broken
+// variants, and each known hole of lock-per-job as a case of it.
 func Directed() []System {
-	out := Broken()
+	out := slices.DeleteFunc(Broken(), func(s System) bool { return s.Store != "" })
 	for _, h := range holes {
 		s := lockPerJob
 		s.Case, s.About, s.Red = h.Case, h.About, h.Red
+		out = append(out, s)
+	}
+	return out
+}
+
+// OnStores lists what a directed run on another store must find: known-broken variants, and what
+// locks there cannot keep, as cases of them.
+func OnStores() []System {
+	out := slices.DeleteFunc(Broken(), func(s System) bool { return s.Store == "" })
+	for _, u := range unkept {
+		s := stored[slices.IndexFunc(stored, func(s System) bool { return s.Name == u.Name })]
+		s.Case, s.About, s.Red = u.Case, u.About, u.Red
 		out = append(out, s)
 	}
 	return out
@@ -135,6 +147,7 @@ func Designs() []System { return append([]System{core, lockPerJob}, stored...) }
 // stored are locks on other stores (the module in systems).
 var stored = []System{
 	onStore("redis-set", "redis", "SET NX PX on one Redis server, scripts that compare before they delete; no token"),
+	onStore("redis-replica-set", "redis-replica", "the same on whichever of two servers says that it is the primary"),
 	onStore("etcd-lease", "etcd", "a key of etcd that lives as long as its lease; the sink checks no token"),
 	onStore("nats-kv", "nats", "a key of a JetStream bucket whose entries live for one lease; the sink checks no token"),
 	onStore("nats-kv-fenced", "nats", "the same, and the revision that created the key is its token"),
@@ -144,6 +157,18 @@ var stored = []System{
 	onStore("zookeeper-node-fenced", "zookeeper", "the same, and the transaction that created the node is its token"),
 	onStore("etcd-lease-fenced", "etcd", "the same, and the revision that created the key is its token"),
 }
+
+// unkept is what some of them cannot keep, by design.
+var unkept = red([]System{
+	{Name: "redis-set", Case: "clock-jump", About: "keys expire by the server's wall clock, and the sink checks no token",
+		Red: &Red{Scenario: "server-clock-jump", Contention: "medium", Properties: []string{"P4", "P8"}}},
+	{Name: "redis-set", Case: "data-lost", About: "the lock is on one server, and the sink checks no token",
+		Red: &Red{Scenario: "node-loses-data", Contention: "medium", Properties: []string{"P4", "P8"}}},
+	{Name: "redis-replica-set", Case: "failed-over", About: "a primary answers before its replica knows, and the sink checks no token",
+		Red: &Red{Scenario: "primary-fails-over", Contention: "medium", Properties: []string{"P4", "P8"}}},
+	{Name: "postgres-lease", Case: "clock-jump", About: "leases end by the server's wall clock, and the sink checks no token",
+		Red: &Red{Scenario: "server-clock-jump", Contention: "medium", Properties: []string{"P4", "P8"}}},
+})
 
 // Locks is the executable of the locks on other stores.
 const Locks = "locks"

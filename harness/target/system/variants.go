@@ -26,7 +26,7 @@ func red(rows []System) []System {
 func complete(rows []System) []System {
 	for i := range rows {
 		v := &rows[i]
-		v.Binary = "worker"
+		v.Binary = cmp.Or(v.Binary, "worker")
 		if v.Inert == "" && v.MissingWorkers == 0 && v.BrokenSink == "" {
 			v.Binary, v.Variant = "worker-broken", v.Name
 		}
@@ -192,6 +192,7 @@ var harnessVariants = []System{
 	inert("kill", "killed workers but sends no signal", "kill-worker", "process-undisturbed"),
 	inert("suspend", "put machines to sleep but leaves their timers and processes alone", "suspend", "process-undisturbed"),
 	inert("clock", "set clocks wrong but leaves them right", "clock-skew", "fault-did-not-bite"),
+	inertOn("redis", "redis-set", inert("server-clock", "set the clocks of servers wrong but leaves them right", "server-clock-jump", "fault-did-not-bite")),
 	inert("slow-job", "told a client to stay in its critical section but lets it go on", "slow-job", "fault-did-not-bite"),
 	inert("latency", "delayed links but never does", "latency", "links-not-cut"),
 	inert("replies", "dropped answers but lets them through", "lost-replies", "links-not-cut"),
@@ -238,4 +239,11 @@ func inert(family, did, scenario, mechanism string) System {
 		Name: "harness-" + family + "-inert", Chapter: inHarness, Inert: family, About: "the harness says that it " + did,
 		Red: &Red{Scenario: scenario, Contention: "medium", Verdict: verdict.Invalid, Properties: []string{"P14"}, Mechanism: mechanism},
 	}
+}
+
+// inertOn is one whose faults are of a store's servers, with a lock there.
+func inertOn(store, lock string, v System) System {
+	on := onStore(v.Name, store, v.About)
+	v.Store, v.Binary, v.Command, v.Note = on.Store, on.Binary, []string{lock}, "`STORE="+store+"`"
+	return v
 }

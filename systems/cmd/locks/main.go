@@ -24,6 +24,7 @@ var (
 
 var locks = map[string]drive.Lock{
 	"redis-set":             {Open: openRedis},
+	"redis-replica-set":     {Open: openRedis},
 	"etcd-lease":            {Open: openEtcd, Unseen: byLease},
 	"etcd-lease-fenced":     {Open: openEtcd, Unseen: byLease, Fenced: true},
 	"nats-kv":               {Setup: setUpNATS, Open: openNATS, Unseen: byVersion},

@@ -11,9 +11,10 @@ import (
 )
 
 // redisSet is the lock of Redis' own documentation of SET: SET name id NX PX ttl, and scripts
-// that compare before they delete or prolong.
+// that compare before they delete or prolong. It is on the server that says that it is the primary.
 type redisSet struct {
-	db     *redis.Client
+	nodes  []string
+	db     *redis.Client // of the primary; nil: it is not known
 	prefix string
 }
 
@@ -23,15 +24,44 @@ var (
 )
 
 func openRedis(_ context.Context, at drive.Place) (drive.Locker, error) {
-	return &redisSet{
+	return &redisSet{nodes: at.Nodes, prefix: at.Name + "/"}, nil
+}
+
+// primary asks one server after the other what it is. On a connection to the one that was the primary
+// nobody asks again, until a request fails.
+func (r *redisSet) primary(ctx context.Context) (*redis.Client, error) {
+	if r.db != nil {
+		return r.db, nil
+	}
+	err := errors.New("no server says that it is the primary")
+	for _, node := range r.nodes {
 		// One copy a call: copies are drive's to send, and to record.
-		db:     redis.NewClient(&redis.Options{Addr: at.Nodes[0], MaxRetries: -1, ContextTimeoutEnabled: true, PoolSize: 1}),
-		prefix: at.Name + "/",
-	}, nil
+		db := redis.NewClient(&redis.Options{Addr: node, MaxRetries: -1, ContextTimeoutEnabled: true, PoolSize: 1})
+		role, e := db.Do(ctx, "ROLE").Slice()
+		if e == nil && len(role) > 0 && role[0] == "master" {
+			r.db = db
+			return db, nil
+		}
+		err = errors.Join(err, e, db.Close())
+	}
+	return nil, err
+}
+
+// on makes a request of the primary. After one that fails it is looked for again.
+func on[T any](ctx context.Context, r *redisSet, ask func(db *redis.Client) (T, error)) (v T, err error) {
+	db, err := r.primary(ctx)
+	if err != nil {
+		return v, err
+	}
+	if v, err = ask(db); err != nil && !errors.Is(err, redis.Nil) {
+		r.db = nil
+		return v, errors.Join(err, db.Close())
+	}
+	return v, err
 }
 
 func (r *redisSet) Acquire(ctx context.Context, name, id string, ttl time.Duration) (int64, bool, error) {
-	taken, err := r.db.SetNX(ctx, r.prefix+name, id, ttl).Result()
+	taken, err := on(ctx, r, func(db *redis.Client) (bool, error) { return db.SetNX(ctx, r.prefix+name, id, ttl).Result() })
 	if err != nil || taken {
 		return 0, taken, err
 	}
@@ -40,15 +70,19 @@ func (r *redisSet) Acquire(ctx context.Context, name, id string, ttl time.Durati
 }
 
 func (r *redisSet) Renew(ctx context.Context, name, id string, ttl time.Duration) (bool, error) {
-	return redisRenew.Run(ctx, r.db, []string{r.prefix + name}, id, ttl.Milliseconds()).Bool()
+	return on(ctx, r, func(db *redis.Client) (bool, error) {
+		return redisRenew.Run(ctx, db, []string{r.prefix + name}, id, ttl.Milliseconds()).Bool()
+	})
 }
 
 func (r *redisSet) Release(ctx context.Context, name, id string) (bool, error) {
-	return redisRelease.Run(ctx, r.db, []string{r.prefix + name}, id).Bool()
+	return on(ctx, r, func(db *redis.Client) (bool, error) {
+		return redisRelease.Run(ctx, db, []string{r.prefix + name}, id).Bool()
+	})
 }
 
 func (r *redisSet) Holder(ctx context.Context, name string) (string, error) {
-	id, err := r.db.Get(ctx, r.prefix+name).Result()
+	id, err := on(ctx, r, func(db *redis.Client) (string, error) { return db.Get(ctx, r.prefix+name).Result() })
 	if errors.Is(err, redis.Nil) {
 		return "", nil
 	}
@@ -56,7 +90,12 @@ func (r *redisSet) Holder(ctx context.Context, name string) (string, error) {
 }
 
 func (r *redisSet) Seal(ctx context.Context, name, id string) (bool, error) {
-	return r.db.SetNX(ctx, r.prefix+name, id, 0).Result()
+	return on(ctx, r, func(db *redis.Client) (bool, error) { return db.SetNX(ctx, r.prefix+name, id, 0).Result() })
 }
 
-func (r *redisSet) Close() error { return r.db.Close() }
+func (r *redisSet) Close() error {
+	if r.db == nil {
+		return nil
+	}
+	return r.db.Close()
+}

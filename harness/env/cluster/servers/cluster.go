@@ -37,6 +37,8 @@ type Config struct {
 	LogDir string
 	// Seed seeds the links' random numbers.
 	Seed uint64
+	// Clocks: the servers' wall clocks can be set (SetClock).
+	Clocks bool
 	// Progress is told, in words for a person, what is going on; nil: nobody is.
 	Progress func(string)
 	// Logger receives what goes wrong later; default slog.Default().
@@ -45,13 +47,15 @@ type Config struct {
 
 // Cluster is the servers of a store.
 type Cluster struct {
-	Kind    Kind
-	Site    Site
-	config  Config
-	program Program
-	scratch *cluster.Scratch
-	links   *link.Fabric
-	nodes   cluster.NodeSet[*server]
+	Kind     Kind
+	Site     Site // but for its Primary: see site
+	config   Config
+	program  Program
+	faketime string // the library that sets clocks, "" without
+	mu       sync.Mutex
+	scratch  *cluster.Scratch
+	links    *link.Fabric
+	nodes    cluster.NodeSet[*server]
 	cluster.Watchers
 
 	closeOnce sync.Once
@@ -65,7 +69,7 @@ type server struct {
 	*cluster.Machine
 	host    *sandbox.Host
 	dir     string
-	command func() *exec.Cmd
+	command func() (*exec.Cmd, error)
 }
 
 // Start starts a store's servers in the sandbox's network and returns when they serve. On
@@ -88,9 +92,15 @@ func Start(ctx context.Context, network *sandbox.Network, k Kind, config Config)
 	if err != nil {
 		return nil, fmt.Errorf("the servers of %s are not here: run %s: %w", k.Name, k.Fetch, err)
 	}
+	var faketime string
+	if config.Clocks {
+		if faketime, err = findFaketime(k, config.CacheDir); err != nil {
+			return nil, err
+		}
+	}
 	began := time.Now()
 	config.Progress(fmt.Sprintf("starting %s %s, servers: %d …", k.Name, program.Version, k.Servers))
-	c := &Cluster{Kind: k, config: config, program: program, links: link.NewFabric(link.Options{Logger: config.Logger})}
+	c := &Cluster{Kind: k, config: config, program: program, faketime: faketime, links: link.NewFabric(link.Options{Logger: config.Logger})}
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errStartTimeout)
 	defer cancel()
 	if err := c.start(ctx, network); err != nil {
@@ -101,6 +111,11 @@ func Start(ctx context.Context, network *sandbox.Network, k Kind, config Config)
 }
 
 func (c *Cluster) start(ctx context.Context, network *sandbox.Network) (err error) {
+	if c.faketime != "" {
+		if err := sandbox.MountMemory(sharedMemory, sharedMemorySize); err != nil {
+			return err
+		}
+	}
 	if c.scratch, err = cluster.NewScratch(c.config.CacheDir); err != nil {
 		return err
 	}
@@ -136,12 +151,27 @@ func (c *Cluster) start(ctx context.Context, network *sandbox.Network) (err erro
 // prepare makes a server that has not started yet.
 func (c *Cluster) prepare(ctx context.Context, network *sandbox.Network, i int) (_ *server, err error) {
 	n := &server{dir: c.Site.Dirs[i]}
-	lay := c.Kind.Lay
-	if lay == nil {
-		lay = c.lay
-	}
-	if n.command, err = lay(ctx, c.config.CacheDir, c.Site, i); err != nil {
+	command := func() (*exec.Cmd, error) { return c.command(i) }
+	if c.Kind.Lay != nil {
+		made, err := c.Kind.Lay(ctx, c.config.CacheDir, c.Site, i)
+		if err != nil {
+			return nil, err
+		}
+		command = func() (*exec.Cmd, error) { return made(), nil }
+	} else if err := c.lay(i); err != nil {
 		return nil, err
+	}
+	n.command = func() (*exec.Cmd, error) {
+		cmd, err := command()
+		if err == nil {
+			cmd.Env = append(cmd.Env, c.faketimeEnv(i)...)
+		}
+		return cmd, err
+	}
+	if c.faketime != "" {
+		if err := c.setClock(i, 0); err != nil {
+			return nil, err
+		}
 	}
 	name := cluster.NodeName(i)
 	host, err := network.AddHost(name, cluster.NodeIP(i))
@@ -151,34 +181,47 @@ func (c *Cluster) prepare(ctx context.Context, network *sandbox.Network, i int) 
 	n.host = host
 	n.Machine = cluster.NewMachine(cluster.MachineSpec{
 		Name: name, IP: cluster.NodeIP(i), Port: c.Kind.Port, EndSignal: c.Kind.EndSignal, LogFile: filepath.Join(c.config.LogDir, name+".log"), Logger: c.config.Logger,
-		Begin: n.begin, Ended: c.Tell, Ready: func(ctx context.Context) error { return c.Kind.Ready(ctx, c.Site, i) },
+		Begin: n.begin, Ended: c.Tell, Ready: func(ctx context.Context) error { return c.Kind.Ready(ctx, c.site(), i) },
 	})
 	return n, nil
 }
 
 // lay writes a server's files.
-func (c *Cluster) lay(_ context.Context, _ string, s Site, i int) (func() *exec.Cmd, error) {
-	if err := os.MkdirAll(s.DataDir(i), 0o700); err != nil {
-		return nil, err
+func (c *Cluster) lay(i int) error {
+	if err := os.MkdirAll(c.Site.DataDir(i), 0o700); err != nil {
+		return err
 	}
-	if c.Kind.Files != nil {
-		for name, text := range c.Kind.Files(s, i) {
-			if err := os.WriteFile(filepath.Join(s.Dirs[i], name), []byte(text), 0o600); err != nil {
-				return nil, err
-			}
+	if c.Kind.Files == nil {
+		return nil
+	}
+	for name, text := range c.Kind.Files(c.site(), i) {
+		if err := os.WriteFile(filepath.Join(c.Site.Dirs[i], name), []byte(text), 0o600); err != nil {
+			return err
 		}
 	}
-	args := slices.Concat(c.program.Args, c.Kind.Args(s, i))
-	return func() *exec.Cmd {
-		cmd := exec.Command(c.program.Path, args...)
-		cmd.Env = append(cluster.NodeEnv(), c.program.Env...)
-		return cmd
-	}, nil
+	return nil
+}
+
+// command is a life of a server. One that has lost its data gets its files again.
+func (c *Cluster) command(i int) (*exec.Cmd, error) {
+	if stored, err := c.Stored(cluster.NodeName(i)); err != nil {
+		return nil, err
+	} else if !stored {
+		if err := c.lay(i); err != nil {
+			return nil, err
+		}
+	}
+	cmd := exec.Command(c.program.Path, slices.Concat(c.program.Args, c.Kind.Args(c.site(), i))...)
+	cmd.Env = append(cluster.NodeEnv(), c.program.Env...)
+	return cmd, nil
 }
 
 // begin starts the process.
 func (n *server) begin(_ context.Context, _ int64, ended func(*history.ProcessLife)) (cluster.Life, error) {
-	cmd := n.command()
+	cmd, err := n.command()
+	if err != nil {
+		return nil, err
+	}
 	cmd.Dir = n.dir
 	return osproc.Start(osproc.Spec{Kind: history.LifeServer, Name: n.Name(), Command: cmd, Log: n.LogFile(), Start: n.host.Start, Ended: ended})
 }
@@ -197,9 +240,13 @@ func (c *Cluster) CQLPort() int { return c.Kind.Port }
 
 // Info describes the servers: backend, store, its version under the store's name, nodes.
 func (c *Cluster) Info() map[string]string {
-	return map[string]string{
+	info := map[string]string{
 		"backend": "local", "store": c.Kind.Name, c.Kind.Name: c.program.Version, "nodes": strconv.Itoa(len(c.nodes)),
 	}
+	if c.faketime != "" {
+		info[Faketime] = "preloaded"
+	}
+	return info
 }
 
 // WaitHealthy returns when every server serves.
@@ -217,6 +264,9 @@ func (c *Cluster) Close(context.Context) error {
 			errs = append(errs, n.host.Close())
 		}
 		errs = append(errs, c.links.Close())
+		if c.faketime != "" {
+			errs = append(errs, sandbox.Unmount(sharedMemory))
+		}
 		if c.scratch != nil {
 			errs = append(errs, c.scratch.Close())
 		}
@@ -229,7 +279,7 @@ func (c *Cluster) Close(context.Context) error {
 func (c *Cluster) Read(ctx context.Context, node string) error {
 	for i, n := range c.nodes {
 		if n.Name() == node {
-			return c.Kind.Read(ctx, c.Site, i)
+			return c.Kind.Read(ctx, c.site(), i)
 		}
 	}
 	return fmt.Errorf("no node %s", node)
@@ -240,7 +290,7 @@ func (c *Cluster) Secret() string {
 	if c.Kind.Secret == nil {
 		return ""
 	}
-	return c.Kind.Secret(c.Site)
+	return c.Kind.Secret(c.site())
 }
 
 // NoQuorum reports an error of Read by which the server says that it sees no quorum.
@@ -248,7 +298,7 @@ func (c *Cluster) NoQuorum(err error) bool { return c.Kind.NoQuorum != nil && c.
 
 // Leader is the address of the server that decides about what a run keeps under its name.
 func (c *Cluster) Leader(ctx context.Context, run string) (ip string, err error) {
-	i, err := c.Kind.Leader(ctx, c.Site, run)
+	i, err := c.Kind.Leader(ctx, c.site(), run)
 	if err != nil {
 		return "", fmt.Errorf("leader of %s: %w", c.Kind.Name, err)
 	}

@@ -62,3 +62,31 @@ func findRedis(ctx context.Context, cacheDir string) (Program, error) {
 	p.Version = m[1]
 	return p, nil
 }
+
+// Faketime is the library that sets the clocks of servers, by the name that scripts/fetch-store knows.
+const Faketime = "libfaketime"
+
+// FindFaketime finds the machine's own, or that of Debian in the cache.
+func FindFaketime(cacheDir string) (string, error) {
+	for _, root := range []string{"/", fetched(cacheDir, Faketime, scripts.StoreVersions[Faketime])} {
+		for _, lib := range []string{"lib/*-linux-*", "lib64", "lib"} {
+			// That for programs with threads.
+			found, err := filepath.Glob(filepath.Join(root, "usr", lib, "faketime", "libfaketimeMT.so.1"))
+			if err != nil {
+				return "", err
+			}
+			if len(found) > 0 {
+				return found[0], nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%s, which sets the clocks of servers, is not here: run %s", Faketime, fetch(Faketime))
+}
+
+// findFaketime finds the library for a store whose servers ask it.
+func findFaketime(k Kind, cacheDir string) (string, error) {
+	if why := k.Cannot.ServerClock; why != "" {
+		return "", fmt.Errorf("clocks of %s's servers cannot be set: %s", k.Name, why)
+	}
+	return FindFaketime(cacheDir)
+}

@@ -4,6 +4,7 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ func TestServers(t *testing.T) {
 			t.Skipf("this machine cannot run the sandbox: %v", err)
 		}
 		t.Setenv(insideEnv, "1")
-		code, err := sandbox.Run(t.Context(), []string{"-test.run=^TestServers$", "-test.v=true", "-test.timeout=8m"})
+		code, err := sandbox.Run(t.Context(), []string{"-test.run=^TestServers$", "-test.v=true", "-test.timeout=12m"})
 		if err != nil || code != 0 {
 			t.Errorf("inside the sandbox: exit code %d, %v", code, err)
 		}
@@ -38,12 +39,17 @@ func TestServers(t *testing.T) {
 	defer network.Close()
 	for _, k := range kinds {
 		t.Run(k.Name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			if _, err := k.Find(ctx, cache); err != nil {
 				t.Skipf("NOT TESTED: %v: %s", err, k.Fetch)
 			}
-			c, err := Start(ctx, network, k, Config{LogDir: t.TempDir(), Progress: func(s string) { t.Log(s) }})
+			clocks := k.Cannot.ServerClock == ""
+			if _, err := FindFaketime(cache); err != nil && clocks {
+				t.Logf("NOT TESTED: the clocks of its servers: %v", err)
+				clocks = false
+			}
+			c, err := Start(ctx, network, k, Config{LogDir: t.TempDir(), Clocks: clocks, Progress: func(s string) { t.Log(s) }})
 			must(t, err)
 			defer func() {
 				if err := c.Close(context.Background()); err != nil {
@@ -105,6 +111,110 @@ func lives(ctx context.Context, t *testing.T, c *Cluster) {
 	must(t, decides.Stop(ctx))
 	must(t, decides.Start(ctx))
 	must(t, c.WaitHealthy(ctx))
+	if c.faketime != "" {
+		jumps(ctx, t, c, decides)
+	}
+	if c.Kind.Cannot.LoseData == "" {
+		forgets(ctx, t, c, decides)
+	}
+	if c.Kind.Cannot.Promote == "" {
+		failsOver(ctx, t, c)
+	}
+}
+
+// jumps: a server's clock is set wrong while it runs, stays so in its next life, and is set right.
+func jumps(ctx context.Context, t *testing.T, c *Cluster, n cluster.Node) {
+	shows := func(want time.Duration) {
+		t.Helper()
+		now, err := c.Now(ctx, n.Name())
+		must(t, err)
+		if by := time.Until(now); (by - want).Abs() > 500*time.Millisecond {
+			t.Errorf("the clock of %s is ahead by %s, want %s", n.Name(), by, want)
+		}
+	}
+	shows(0)
+	for _, offset := range []time.Duration{10 * time.Minute, -time.Hour} {
+		must(t, c.SetClock(n.Name(), offset))
+		shows(offset)
+		must(t, c.Read(ctx, n.Name()))
+	}
+	must(t, n.Kill(ctx))
+	must(t, n.Start(ctx))
+	must(t, n.WaitReady(ctx))
+	shows(-time.Hour)
+	must(t, c.SetClock(n.Name(), 0))
+	shows(0)
+	must(t, c.WaitHealthy(ctx))
+	if err := c.SetClock(n.Name(), 1500*time.Millisecond); err == nil {
+		t.Error("a clock is set by a part of a second")
+	}
+}
+
+// forgets: a server loses what it stored, and starts again with nothing.
+func forgets(ctx context.Context, t *testing.T, c *Cluster, n cluster.Node) {
+	taken, err := c.Mark(ctx, n.Name(), "a-mark")
+	must(t, err)
+	if taken != (c.Kind.Mark != nil) {
+		t.Errorf("%s takes a key: %t", n.Name(), taken)
+	}
+	if err := c.Lose(n.Name()); err == nil {
+		t.Error("it loses its data while it runs")
+	}
+	must(t, n.Kill(ctx))
+	must(t, n.Start(ctx))
+	must(t, n.WaitReady(ctx))
+	if taken {
+		if there, err := c.Marked(ctx, n.Name(), "a-mark"); err != nil || !there {
+			t.Errorf("a server that is killed forgets a key: %v", err)
+		}
+	}
+	must(t, n.Kill(ctx))
+	must(t, c.Lose(n.Name()))
+	if stored, err := c.Stored(n.Name()); stored || err != nil {
+		t.Errorf("%s has data still: %v", n.Name(), err)
+	}
+	must(t, n.Start(ctx))
+	must(t, n.WaitReady(ctx))
+	must(t, c.WaitHealthy(ctx))
+	if taken {
+		if there, err := c.Marked(ctx, n.Name(), "a-mark"); err != nil || there {
+			t.Errorf("%s still has the key: %v", n.Name(), err)
+		}
+	}
+	eventually(ctx, t, "a read through "+n.Name(), func(ctx context.Context) error { return c.Read(ctx, n.Name()) })
+}
+
+// failsOver: the replica takes its primary's place, which follows it then; and back.
+func failsOver(ctx context.Context, t *testing.T, c *Cluster) {
+	for _, way := range [][2]int{{0, 1}, {1, 0}} {
+		old, next := c.Nodes()[way[0]], c.Nodes()[way[1]]
+		if taken, err := c.Mark(ctx, next.Name(), "a-key"); taken || err != nil {
+			t.Errorf("the replica %s takes a key: %t, %v", next.Name(), taken, err)
+		}
+		must(t, old.Kill(ctx))
+		must(t, c.Promote(ctx, next.Name()))
+		if leader, err := c.Leader(ctx, "a_run"); err != nil || leader != next.IP() {
+			t.Errorf("the leader is %s, %v, want %s", leader, err, next.IP())
+		}
+		key := "written-to-" + next.Name()
+		if taken, err := c.Mark(ctx, next.Name(), key); !taken || err != nil {
+			t.Errorf("the new primary takes no key: %v", err)
+		}
+		must(t, old.Start(ctx))
+		must(t, old.WaitReady(ctx))
+		role, err := c.Role(ctx, old.Name())
+		must(t, err)
+		if role.Primary || !role.InSync {
+			t.Errorf("the old primary says %q", role.Text)
+		}
+		eventually(ctx, t, "the old primary has the key", func(ctx context.Context) error {
+			there, err := c.Marked(ctx, old.Name(), key)
+			if err == nil && !there {
+				err = errors.New("it has not")
+			}
+			return err
+		})
+	}
 }
 
 // minority cuts a server off: it says itself that it sees no quorum, and sees one again.

@@ -52,6 +52,18 @@ type Kind struct {
 	NoQuorum func(error) bool
 	// Leader is the server that decides, now, about what a run keeps under its name.
 	Leader func(ctx context.Context, s Site, run string) (int, error)
+
+	// Cannot says why servers cannot have some faults. What the others need:
+	Cannot Cannot
+	// Mark writes a key into a server itself; taken is false if that refuses it, as it has all from
+	// another. Marked says whether a server has a key. Nil: what one lost, others give it again.
+	Mark   func(ctx context.Context, s Site, i int, key string) (taken bool, err error)
+	Marked func(ctx context.Context, s Site, i int, key string) (bool, error)
+	// Now is the time by a server's wall clock.
+	Now func(ctx context.Context, s Site, i int) (time.Time, error)
+	// Role is what a server is to the others, and Promote makes a replica the primary.
+	Role    func(ctx context.Context, s Site, i int) (Role, error)
+	Promote func(ctx context.Context, s Site, i int) error
 }
 
 // Peer is a port of servers for each other.
@@ -72,6 +84,8 @@ type Site struct {
 	IPs  []string
 	Dirs []string // of the servers; their data is in DataDir
 	Port int      // of clients
+	// Primary is the server that the others follow, in a store that knows replicas.
+	Primary int
 }
 
 // DataDir is where the i-th server keeps what it stores.

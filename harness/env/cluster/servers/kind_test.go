@@ -3,10 +3,13 @@ package servers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -42,6 +45,18 @@ func TestKindsAreComplete(t *testing.T) {
 		if quorum := len(k.Peers) > 0 && k.Spare > 0; quorum != (k.NoQuorum != nil) || quorum && k.Spare != (k.Servers-1)/2 {
 			t.Errorf("%s: %d of %d servers may be gone, and who says so: %v", k.Name, k.Spare, k.Servers, k.NoQuorum != nil)
 		}
+		// What a fault needs is there, or why there is none.
+		for what, c := range map[string]struct {
+			has bool
+			why string
+		}{"a clock": {k.Now != nil, k.Cannot.ServerClock}, "a role": {k.Role != nil, k.Cannot.Promote}, "a promotion": {k.Promote != nil, k.Cannot.Promote}} {
+			if c.has == (c.why != "") {
+				t.Errorf("%s has %s: %t, and cannot have it: %q", k.Name, what, c.has, c.why)
+			}
+		}
+		if (k.Mark == nil) != (k.Marked == nil) || k.Mark != nil && k.Cannot.LoseData != "" || k.Lay != nil && k.Cannot.LoseData == "" {
+			t.Errorf("%s: its servers cannot show, or cannot make good, that they lost their data", k.Name)
+		}
 		if found, err := Of(k.Name); err != nil || found.Name != k.Name {
 			t.Errorf("Of(%s): %s, %v", k.Name, found.Name, err)
 		}
@@ -72,6 +87,66 @@ func TestConfigurations(t *testing.T) {
 	}
 	if args := strings.Join(redisReplica.Args(s, 1), " "); !strings.HasSuffix(args, "--replicaof 10.77.0.11 6379") || strings.Contains(strings.Join(redisReplica.Args(s, 0), " "), "replicaof") {
 		t.Errorf("%s", args)
+	}
+	s.Primary = 1 // promoted
+	if args := strings.Join(redisReplica.Args(s, 0), " "); !strings.HasSuffix(args, "--replicaof 10.77.0.12 6379") || strings.Contains(strings.Join(redisReplica.Args(s, 1), " "), "replicaof") {
+		t.Errorf("%s", args)
+	}
+}
+
+// siteOf is a site with one server, which answers once.
+func siteOf(t *testing.T, answer string) Site {
+	t.Helper()
+	host, port, err := net.SplitHostPort(answering(t, answer))
+	must(t, err)
+	n, err := strconv.Atoi(port)
+	must(t, err)
+	return Site{IPs: []string{host}, Port: n}
+}
+
+// TestRedisSays: what a server says of itself, of its clock and of keys; what is no answer is an error.
+func TestRedisSays(t *testing.T) {
+	t.Parallel()
+	info := func(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
+	for _, c := range []struct {
+		answer string
+		want   Role
+		ok     bool
+	}{
+		{info("# Replication\r\nrole:master\r\nconnected_slaves:1\r\n"), Role{Primary: true, Text: "role:master"}, true},
+		{info("role:slave\r\nmaster_host:h\r\nmaster_link_status:up\r\n"), Role{InSync: true, Text: "role:slave master_link_status:up"}, true},
+		{info("role:slave\r\nmaster_link_status:down\r\n"), Role{Text: "role:slave master_link_status:down"}, true},
+		{"-LOADING Redis is loading\r\n", Role{}, false},
+	} {
+		got, err := redisReplica.Role(t.Context(), siteOf(t, c.answer), 0)
+		if (err == nil) != c.ok || err == nil && got != c.want {
+			t.Errorf("%q: %+v, %v", c.answer, got, err)
+		}
+	}
+	now, err := redis.Now(t.Context(), siteOf(t, "*2\r\n$10\r\n1700000000\r\n$6\r\n250000\r\n"), 0)
+	if err != nil || !now.Equal(time.UnixMilli(1700000000250)) {
+		t.Errorf("%s, %v", now, err)
+	}
+	for _, answer := range []string{"-LOADING Redis is loading\r\n", "*2\r\n$10\r\n1700000000\r\n", "*2\r\n$1\r\nx\r\n$1\r\n1\r\n"} {
+		if _, err := redis.Now(t.Context(), siteOf(t, answer), 0); err == nil {
+			t.Errorf("%q is a time", answer)
+		}
+	}
+	for answer, want := range map[string]bool{"+OK\r\n": true, "-READONLY You can't write against a read only replica.\r\n": false} {
+		if taken, err := redis.Mark(t.Context(), siteOf(t, answer), 0, "k"); err != nil || taken != want {
+			t.Errorf("%q: %t, %v", answer, taken, err)
+		}
+	}
+	if _, err := redis.Mark(t.Context(), siteOf(t, "-MISCONF no disk\r\n"), 0, "k"); err == nil {
+		t.Error("a refusal for another reason is none")
+	}
+	for answer, want := range map[string]bool{":1\r\n": true, ":0\r\n": false} {
+		if there, err := redis.Marked(t.Context(), siteOf(t, answer), 0, "k"); err != nil || there != want {
+			t.Errorf("%q: %t, %v", answer, there, err)
+		}
+	}
+	if _, err := redis.Marked(t.Context(), siteOf(t, "-LOADING\r\n"), 0, "k"); err == nil {
+		t.Error("no answer is one")
 	}
 }
 
@@ -154,6 +229,9 @@ func TestMissing(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "run scripts/fetch-store "+name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if _, err := findFaketime(etcd, t.TempDir()); err == nil || !strings.Contains(err.Error(), inGo) {
+		t.Errorf("a clock that cannot be set: %v", err)
 	}
 	if _, err := os.Stat("../../../../scripts/fetch-store"); err != nil {
 		t.Error(err)

@@ -41,8 +41,9 @@ jetstream { store_dir: "%s", sync_interval: always, max_mem: 64MB, max_file: 1GB
 cluster { name: fencepost, listen: "%s", no_advertise: true, routes: [%s] }
 `, cluster.NodeName(i), s.Addr(i), s.at(i, natsHTTPPort), s.DataDir(i), s.at(i, natsPeerPort), strings.Join(routes, ", "))}
 	},
-	Args:  func(Site, int) []string { return []string{"-c", natsConf} },
-	Hello: []byte("PING\r\n"), SpeaksFirst: true,
+	Args:   func(Site, int) []string { return []string{"-c", natsConf} },
+	Cannot: Cannot{ServerClock: inGo, Promote: elects},
+	Hello:  []byte("PING\r\n"), SpeaksFirst: true,
 	Ready: func(ctx context.Context, s Site, i int) error {
 		var health struct{ Status string }
 		err := asJSON(ctx, http.MethodGet, "http://"+s.at(i, natsHTTPPort)+"/healthz", "", &health)

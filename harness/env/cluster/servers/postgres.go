@@ -4,6 +4,7 @@ import (
 	"context"
 	"os/exec"
 	"strconv"
+	"time"
 
 	"fencepost/harness/env/postgres"
 )
@@ -28,6 +29,10 @@ var postgresOne = Kind{
 	Ready:     postgresAnswers,
 	Read:      postgresAnswers,
 	Leader:    first,
+	Cannot:    Cannot{LoseData: "an empty directory is no database: it needs an initdb", Promote: noReplicas},
+	Now: func(ctx context.Context, s Site, i int) (time.Time, error) {
+		return postgres.Now(ctx, s.Addr(i), postgres.SecretIn(s.Dirs[i]))
+	},
 }
 
 func postgresAnswers(ctx context.Context, s Site, i int) error {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const redisPort = 6379
@@ -22,15 +23,16 @@ var (
 		k.Peers = []Peer{{Port: redisPort}}
 		args := k.Args
 		k.Args = func(s Site, i int) []string {
-			if i == 0 {
+			if i == s.Primary {
 				return args(s, i)
 			}
-			return append(args(s, i), "--replicaof", s.IPs[0]+" "+strconv.Itoa(redisPort))
+			return append(args(s, i), "--replicaof", s.IPs[s.Primary]+" "+strconv.Itoa(redisPort))
 		}
 		k.Leader = redisPrimary
+		k.Cannot.Promote, k.Role, k.Promote = "", redisRole, redisPromote
 		k.Ready = func(ctx context.Context, s Site, i int) error {
-			answer, err := ask(ctx, s.Addr(i), "INFO replication")
-			if err == nil && i > 0 && !strings.Contains(answer, "master_link_status:up") && !strings.Contains(answer, "role:master") {
+			role, err := redisRole(ctx, s, i)
+			if err == nil && !role.Primary && !role.InSync {
 				err = errors.New("it has no link to its primary yet")
 			}
 			return err
@@ -72,15 +74,82 @@ func redisKind(name, about string, servers int) Kind {
 			return err
 		},
 		Leader: first,
+		Cannot: Cannot{Promote: noReplicas},
+		Mark: func(ctx context.Context, s Site, i int, key string) (bool, error) {
+			answer, err := ask(ctx, s.Addr(i), "SET "+key+" 1")
+			if err == nil && answer != "+OK" && !strings.HasPrefix(answer, "-READONLY") {
+				err = fmt.Errorf("it says %s", answer)
+			}
+			return answer == "+OK", err
+		},
+		Marked: func(ctx context.Context, s Site, i int, key string) (bool, error) {
+			answer, err := ask(ctx, s.Addr(i), "EXISTS "+key)
+			if err == nil && answer != ":0" && answer != ":1" {
+				err = fmt.Errorf("it says %s", answer)
+			}
+			return answer == ":1", err
+		},
+		Now: redisTime,
 	}
 }
 
 // redisPrimary is the server that says that it is one.
 func redisPrimary(ctx context.Context, s Site, _ string) (int, error) {
 	return askAll(ctx, s, func(ctx context.Context, i int) (int, bool, error) {
-		answer, err := ask(ctx, s.Addr(i), "INFO replication")
-		return i, strings.Contains(answer, "role:master"), err
+		role, err := redisRole(ctx, s, i)
+		return i, role.Primary, err
 	})
+}
+
+// redisRole is what a server says that it is. One that waits for its first copy has a link that is down.
+func redisRole(ctx context.Context, s Site, i int) (r Role, err error) {
+	answer, err := ask(ctx, s.Addr(i), "INFO replication")
+	if err != nil {
+		return r, err
+	}
+	for line := range strings.Lines(answer) {
+		switch line = strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "role:"), strings.HasPrefix(line, "master_link_status:"):
+			r.Text = strings.TrimSpace(r.Text + " " + line)
+			r.Primary = r.Primary || line == "role:master"
+			r.InSync = r.InSync || line == "master_link_status:up"
+		}
+	}
+	if r.Text == "" {
+		err = fmt.Errorf("it says %q", answer)
+	}
+	return r, err
+}
+
+func redisPromote(ctx context.Context, s Site, i int) error {
+	answer, err := ask(ctx, s.Addr(i), "REPLICAOF NO ONE")
+	if err == nil && !strings.HasPrefix(answer, "+OK") {
+		err = fmt.Errorf("it says %s", answer)
+	}
+	return err
+}
+
+// redisTime asks for the time: an array of two texts, seconds and microseconds.
+func redisTime(ctx context.Context, s Site, i int) (now time.Time, err error) {
+	conn, err := dial(ctx, s.Addr(i))
+	if err != nil {
+		return now, err
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "TIME\r\n"); err != nil {
+		return now, err
+	}
+	in := bufio.NewReader(conn)
+	var lines [5]string // *2, the length of the first, the first, and so on
+	for n := range lines {
+		line, err := in.ReadString('\n')
+		if lines[n] = strings.TrimSpace(line); err != nil || n == 0 && lines[n] != "*2" {
+			return now, errors.Join(fmt.Errorf("it says %q", lines[n]), err)
+		}
+	}
+	seconds, err := strconv.ParseInt(lines[2], 10, 64)
+	micros, err2 := strconv.ParseInt(lines[4], 10, 64)
+	return time.Unix(seconds, micros*int64(time.Microsecond)), errors.Join(err, err2)
 }
 
 // ask sends an inline command and returns the first line of the answer; of INFO what it holds.

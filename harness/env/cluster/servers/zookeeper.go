@@ -49,9 +49,10 @@ admin.enableServer=false
 	Args: func(Site, int) []string {
 		return []string{"org.apache.zookeeper.server.quorum.QuorumPeerMain", zooConf}
 	},
-	Hello: []byte("ruok"),
-	Ready: func(ctx context.Context, s Site, i int) error { _, err := zooMode(ctx, s, i); return err },
-	Read:  zooSession,
+	Cannot: Cannot{ServerClock: "its sessions end by a clock that nobody sets", Promote: elects},
+	Hello:  []byte("ruok"),
+	Ready:  func(ctx context.Context, s Site, i int) error { _, err := zooMode(ctx, s, i); return err },
+	Read:   zooSession,
 	NoQuorum: func(err error) bool {
 		var said *answerError
 		return errors.As(err, &said) && strings.Contains(said.text, "not currently serving requests")
