@@ -70,10 +70,10 @@ func (o *ownRun) firstSent(h *history.History, inv *history.Event) int64 {
 	return sent
 }
 
-// firstWrite finds a compare-and-set among the writes of a worker: by the lock's name and
-// what it alone sets, or, where that is kept in another form than recorded, by the name and
-// the row's holder or its fence, since the operation was recorded. On another store what it alone
-// has is the attempt, since its client's last event: a release may set nothing.
+// firstWrite finds a compare-and-set among the writes of a worker since its client's last event: by
+// the lock's name and what it alone sets, or, where that is kept in another form than recorded, by the
+// name and the row's holder or its fence, since the operation was recorded. (A renewal's attempt and beat
+// may be in the acquire too.) On another store what it alone has is the attempt: a release may set nothing.
 func (o *ownRun) firstWrite(h *history.History, inv *history.Event) int64 {
 	worker, name := history.Worker(inv.Proc), forms(inv.Key)
 	if o.servers != nil {
@@ -87,7 +87,7 @@ func (o *ownRun) firstWrite(h *history.History, inv *history.Event) int64 {
 	if inv.Op == history.OpRenew {
 		own = append(own, number(inv.To.Beat))
 	}
-	if sent := o.written.FirstWrite(worker, 0, own...); sent > 0 {
+	if sent := o.written.FirstWrite(worker, lastBefore(h, inv), own...); sent > 0 {
 		return sent
 	}
 	return o.written.FirstWrite(worker, inv.TS, name, append(forms(inv.Proc), number(inv.To.Fence)...))
