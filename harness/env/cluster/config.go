@@ -327,5 +327,5 @@ func (n NodeYAML) Text() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cluster: cassandra.yaml: %w", err)
 	}
-	return n.line.dialect(b.String(), n.Data), nil
+	return n.line.dialect(b.String()), nil
 }

@@ -25,9 +25,6 @@ type line struct {
 	// thrift: it serves the protocol before CQL's too, and CQL only if that is said; and in batch
 	// mode it wants to know for how long a write waits for others to be synced with.
 	thrift bool
-	// accord: tables may have their transactions decided by Accord, if that is switched on; its journal
-	// has a directory.
-	accord bool
 	// noJMX: setting up JMX ends the JVM, as it needs a class that Java 17 does not have.
 	noJMX bool
 }
@@ -39,7 +36,7 @@ var lines = []line{
 	{name: "4.0", older: true},
 	{name: "4.1"},
 	{name: "5.0"},
-	{name: "6.0", accord: true},
+	{name: "6.0"},
 }
 
 func (l line) has(release string) bool {
@@ -90,11 +87,8 @@ var (
 	notYet    = regexp.MustCompile(`(?m)^(paxos_variant|paxos_state_purging|networking_cache_size): .*\n`)
 )
 
-// dialect is a cassandra.yaml as the line's releases read it; data is the node's directory.
-func (l line) dialect(yaml, data string) string {
-	if l.accord {
-		yaml += "accord:\n  enabled: true\n  journal_directory: " + data + "/accord_journal\n"
-	}
+// dialect is a cassandra.yaml as the line's releases read it.
+func (l line) dialect(yaml string) string {
 	if l.older {
 		yaml = notYet.ReplaceAllString(yaml, "")
 		yaml = withUnit.ReplaceAllStringFunc(yaml, func(s string) string {

@@ -48,10 +48,6 @@ func TestReleases(t *testing.T) {
 		if thrift := strings.HasPrefix(release, "3.11."); (is["start_native_transport"] == true) != thrift || (is["start_rpc"] == false) != thrift {
 			t.Errorf("%s: CQL %v, Thrift %v", release, is["start_native_transport"], is["start_rpc"])
 		}
-		accord, _ := is["accord"].(map[string]any)
-		if six := strings.HasPrefix(release, "6.0"); six != (accord["enabled"] == true) || six && accord["journal_directory"] != "/data/accord_journal" {
-			t.Errorf("%s: Accord is %v", release, is["accord"])
-		}
 		c.CommitLog = CommitLogBatch
 		text, err = c.yamlFor(0, "/data")
 		must(t, err)
