@@ -28,6 +28,13 @@ func (t *table) sealed(db *cassandra.DB) store.Locks {
 	return t.locks(db)
 }
 
+// readLease reads a row of such a table; there may be none.
+func readLease(ctx context.Context, db *cassandra.DB, table, resource string, serial bool) ([]map[string]any, error) {
+	return db.QueryBy(ctx, 0, serial, store.Statement{
+		CQL: "SELECT fence, beat, attempt, holder FROM " + table + " WHERE resource = ?", Args: []any{resource}, Partition: []any{resource},
+	})
+}
+
 // ttlRows are leases that end by the database's TTL. The holder alone expires:
 // a row that expired is then told apart from one that never was.
 var ttlRows = &table{name: ttlTable, locks: func(db *cassandra.DB) store.Locks { return ttlLeases{db} }}
@@ -41,9 +48,7 @@ var _ store.Locks = ttlLeases{}
 
 // Read implements store.Locks.
 func (l ttlLeases) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
-	rows, err := l.db.QueryBy(ctx, 0, serial, store.Statement{
-		CQL: "SELECT fence, beat, attempt, holder FROM " + ttlTable + " WHERE resource = ?", Args: []any{resource}, Partition: []any{resource},
-	})
+	rows, err := readLease(ctx, l.db, ttlTable, resource, serial)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -74,12 +79,13 @@ func (l ttlLeases) CAS(ctx context.Context, resource string, from *store.Version
 	return store.CASResult{Row: row}, err
 }
 
-// orNull: no holder is a null, which is also what an expired one is.
-func orNull(holder string) any {
-	if holder == "" {
+// orNull: no holder is a null, which is also what an expired one is; so is a token that is gone.
+func orNull[T comparable](v T) any {
+	var none T
+	if v == none {
 		return nil
 	}
-	return holder
+	return v
 }
 
 func ttlVersion(row map[string]any) (*store.Version, error) {
@@ -111,9 +117,7 @@ var (
 
 // Read implements store.Locks. A column that is gone is read as a client would: as nothing.
 func (l plainLeases) Read(ctx context.Context, resource string, serial bool) (*store.Version, error) {
-	rows, err := l.db.QueryBy(ctx, 0, serial, store.Statement{
-		CQL: "SELECT fence, beat, attempt, holder FROM " + l.table + " WHERE resource = ?", Args: []any{resource}, Partition: []any{resource},
-	})
+	rows, err := readLease(ctx, l.db, l.table, resource, serial)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -133,7 +137,7 @@ func (l plainLeases) CAS(ctx context.Context, resource string, from *store.Versi
 			set, s.Args = "beat = ?, holder = ?", []any{to.Beat, orNull(to.Holder)}
 		}
 		s.CQL = "UPDATE " + l.table + using(l.later) + " SET " + set + " WHERE resource = ? IF fence = ? AND beat = ? AND attempt = ? AND holder = ?"
-		s.Args = append(s.Args, resource, zeroNull(from.Fence), from.Beat, orNull(from.Attempt), orNull(from.Holder))
+		s.Args = append(s.Args, resource, orNull(from.Fence), from.Beat, orNull(from.Attempt), orNull(from.Holder))
 	}
 	applied, rows, err := l.db.CAS(ctx, copyNo, s)
 	if err != nil || applied || len(rows) == 0 {
@@ -156,14 +160,6 @@ func using(ttl int32) string {
 		return ""
 	}
 	return fmt.Sprintf(" USING TTL %d", ttl)
-}
-
-// zeroNull: a token that is gone is a null.
-func zeroNull(n int64) any {
-	if n == 0 {
-		return nil
-	}
-	return n
 }
 
 // plainVersion is a row of which columns may be gone.
