@@ -17,7 +17,11 @@ type zkNode struct {
 	conn     *zk.Conn
 	prefix   string
 	versions map[string]int32 // of the node, by id
+	open     attempt          // whose node may be there
 }
+
+// attempt is one to take a lock.
+type attempt struct{ name, id string }
 
 // sessionFor is longer than a lease: a leader that hears of a client through a follower may count
 // a session from one tick earlier than the client does.
@@ -70,6 +74,13 @@ func (z *zkNode) look(ctx context.Context, name string) (found, error) {
 }
 
 func (z *zkNode) Acquire(ctx context.Context, name, id string, _ time.Duration) (int64, bool, error) {
+	this := attempt{name, id}
+	if z.open != this {
+		if err := z.giveUp(ctx); err != nil {
+			return 0, false, err
+		}
+		z.open = this
+	}
 	_, failed := within(ctx, func() (string, error) {
 		return z.conn.Create(z.prefix+name, []byte(id), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	})
@@ -85,11 +96,24 @@ func (z *zkNode) Acquire(ctx context.Context, name, id string, _ time.Duration) 
 		return f.stat.Czxid, true, nil
 	case failed == nil:
 		return 0, false, errors.New("the node was created and is gone: the session has ended")
-	case f.stat != nil && f.stat.EphemeralOwner == z.conn.SessionID():
-		// Of an attempt that was given up. It would be there as long as the session.
-		_, err = z.remove(ctx, name, f.stat.Version)
 	}
-	return 0, false, err
+	return 0, false, nil
+}
+
+// giveUp removes the node of an attempt or a release that had no answer. It would be there as long
+// as the session, which goes on.
+func (z *zkNode) giveUp(ctx context.Context) error {
+	if z.open == (attempt{}) {
+		return nil
+	}
+	f, err := z.look(ctx, z.open.name)
+	if err == nil && f.stat != nil && f.id == z.open.id {
+		_, err = z.remove(ctx, z.open.name, f.stat.Version)
+	}
+	if err == nil {
+		z.open = attempt{}
+	}
+	return err
 }
 
 func (z *zkNode) Renew(ctx context.Context, name, id string, _ time.Duration) (bool, error) {
@@ -115,6 +139,7 @@ func (z *zkNode) Release(ctx context.Context, name, id string) (bool, error) {
 	released, err := z.remove(ctx, name, z.versions[id])
 	if released {
 		delete(z.versions, id)
+		z.open = attempt{}
 	}
 	return released, err
 }
