@@ -82,7 +82,7 @@ systems: ## Build the locks on other stores, and fetch the servers of one: make 
 .PHONY: deps
 deps: ## Find or install Java and Maven, fetch Cassandra into the user's cache
 	@scripts/ensure-tools
-	@$(foreach r,$(releases),scripts/fetch-cassandra $(filter-out default,$(r)) &&) true
+	@$(foreach r,$(releases),scripts/fetch-cassandra $(patsubst %+accord,%,$(filter-out default,$(r))) &&) true
 
 # Fail before anything is built.
 ifneq ($(filter chaos,$(MAKECMDGOALS)),)

@@ -39,6 +39,11 @@ var Bugs = []Bug{
 		Green:  each("3.11.9", "trap-lease-2038"),
 	},
 	{
+		Name: "accord-ttl", About: "in a table of Accord's a conditional INSERT with a TTL is applied for everybody who tries",
+		Red:   each("6.0-alpha2+accord", "trap-accord-lease"),
+		Green: each("6.0-alpha2+accord", "trap-accord-lock"),
+	},
+	{
 		Name: "write-ahead", About: "a plain write by a clock that is ahead wins against the conditional writes that follow: they are applied, and change nothing",
 		Source: "by design: conditional and plain writes of one row must not be mixed (CASSANDRA-13767 among others)",
 		Red:    on(current, "trap-write-ahead"),

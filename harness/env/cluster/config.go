@@ -78,7 +78,16 @@ type LocalConfig struct {
 	// Logger receives what goes wrong later, e.g. a crash; default slog.Default().
 	Logger *slog.Logger
 
-	line line // of Release
+	line   line // of Release
+	accord bool // Release says so; Release is then that without it
+}
+
+// name is the release as it was asked for.
+func (c LocalConfig) name() string {
+	if c.accord {
+		return c.Release + withAccord
+	}
+	return c.Release
 }
 
 // Superuser is the name, and the password, of the role that a cluster with Auth has
@@ -109,7 +118,7 @@ func (c LocalConfig) login() login.Login {
 // neutral is the configuration by which a template is made and named: what takes
 // effect at run time and has no part in an empty ring has its default.
 func (c LocalConfig) neutral() LocalConfig {
-	c.PaxosVariant, c.CommitLog, c.Auth, c.ClientTLS = c.line.variants()[0], CommitLogBatch, false, nil
+	c.PaxosVariant, c.CommitLog, c.Auth, c.ClientTLS, c.accord = c.line.variants()[0], CommitLogBatch, false, nil, false
 	return c
 }
 
@@ -137,10 +146,13 @@ func (c LocalConfig) WithDefaults() (LocalConfig, error) {
 		return c, &ConfigError{"Layout", err}
 	}
 	var err error
-	if c.line, err = lineOf(cmp.Or(c.Release, DefaultRelease)); err != nil {
+	c.Release = cmp.Or(c.Release, DefaultRelease)
+	if c.line, err = lineOf(c.Release); err != nil {
 		return c, &ConfigError{"Release", err}
 	}
-	c.Release = cmp.Or(c.Release, DefaultRelease)
+	if release, accord := strings.CutSuffix(c.Release, withAccord); accord {
+		c.Release, c.accord = release, true
+	}
 	has := c.line.variants()
 	c.PaxosVariant = cmp.Or(c.PaxosVariant, has[0])
 	switch {
@@ -224,6 +236,9 @@ func commitLogDir(data string) string { return filepath.Join(data, "commitlog") 
 // (small caches and segments, no snapshots), and in commitlog_sync: see CommitLogs. Hints
 // are flushed every second, not every ten, so that those that wait can be seen.
 //
+// Accord's defaults are for a ring that is up: a node waits 100 times for others' topology before
+// it serves, and quarter of an hour, after SIGTERM, for transactions that need them.
+//
 // commit_failure_policy: with the shipped "stop" a node leaves the cluster for good when
 // its commit log is reclaimed in the instant in which a table is dropped (seen on 5.0.6:
 // "Unknown CF" in flushDataFrom); with "ignore" it tries again. Nothing is acknowledged
@@ -277,6 +292,14 @@ client_encryption_options:
   ssl_context_factory:
     class_name: org.apache.cassandra.security.PEMBasedSslContextFactory
 {{- end}}
+{{- if .Accord}}
+accord:
+  enabled: true
+  journal_directory: {{.Data}}/accord_journal
+  journal: {flush_mode: {{if eq .CommitLog "batch"}}BATCH{{else}}PERIODIC{{end}}}
+  shutdown_grace_period: 1s
+  retry_fetch_topology: "200ms...1s*attempt <= 1s,retries=3"
+{{- end}}
 `))
 
 // Logback is a node's logback.xml. It prints to standard output only; the tool keeps
@@ -297,7 +320,7 @@ func (c LocalConfig) yamlFor(i int, dataDir string) (string, error) {
 	}
 	return NodeYAML{
 		IPs: ips, Index: i, Data: dataDir, Paxos: c.PaxosVariant, CommitLog: c.CommitLog, Auth: c.Auth, ClientTLS: c.ClientTLS,
-		RackDC: c.Layout.rackdc(i) != "", line: c.line,
+		RackDC: c.Layout.rackdc(i) != "", Accord: c.accord, line: c.line,
 	}.Text()
 }
 
@@ -311,6 +334,7 @@ type NodeYAML struct {
 	Auth      bool     // clients log in
 	ClientTLS *ClientTLS
 	RackDC    bool // its data centre is in a cassandra-rackdc.properties
+	Accord    bool // it is switched on
 
 	line line // of its release; the zero value has what DefaultRelease reads
 }
@@ -322,7 +346,7 @@ func (n NodeYAML) Text() (string, error) {
 		"VNodes": vnodes, "Tokens": tokens(n.Index, len(n.IPs)), "Seeds": strings.Join(n.IPs, ","),
 		"IP": n.IPs[n.Index], "Data": n.Data, "Paxos": n.Paxos, "CommitLog": n.CommitLog,
 		"CommitLogDir": commitLogDir(n.Data), "CommitLogMiB": commitLogMiB, "Auth": n.Auth, "TLS": n.ClientTLS,
-		"RackDC": n.RackDC,
+		"RackDC": n.RackDC, "Accord": n.Accord,
 	})
 	if err != nil {
 		return "", fmt.Errorf("cluster: cassandra.yaml: %w", err)

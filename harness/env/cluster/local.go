@@ -70,7 +70,7 @@ func StartLocal(ctx context.Context, network *sandbox.Network, config LocalConfi
 		return nil, err
 	}
 	began := time.Now()
-	config.Progress(fmt.Sprintf("starting %d Cassandra %s nodes …", config.Layout.Nodes(), config.Release))
+	config.Progress(fmt.Sprintf("starting %d Cassandra %s nodes …", config.Layout.Nodes(), config.name()))
 	l, err := newLocal(network, config, java, jars, tmpl, cds{use: tmpl.archive})
 	if err != nil {
 		return nil, err
@@ -242,7 +242,7 @@ func localInfo(config LocalConfig, java Java, archive cds) map[string]string {
 		shared = "yes"
 	}
 	info := map[string]string{
-		"backend": "local", "cassandra": config.Release, "java": java.Version, "java_runtime": java.Runtime,
+		"backend": "local", "cassandra": config.name(), "java": java.Version, "java_runtime": java.Runtime,
 		"paxos_variant": config.PaxosVariant, "nodes": strconv.Itoa(config.Layout.Nodes()), "heap_mib": strconv.Itoa(config.HeapMiB),
 		"vnodes": strconv.Itoa(vnodes), "cds": shared, "cores": strconv.Itoa(runtime.NumCPU()),
 		"commit_log": config.CommitLog + ", in memory",

@@ -12,8 +12,20 @@ import (
 // DefaultRelease is the release of Cassandra that runs use unless they name another.
 const DefaultRelease = scripts.CassandraVersion
 
+// withAccord ends the name of a release whose nodes have Accord switched on, for tables that ask for
+// it: 6.0-alpha2+accord. Conditional writes of all other tables are Paxos's there too.
+const withAccord = "+accord"
+
 // Releases are those of Cassandra that the local backend can start.
-func Releases() []string { return scripts.CassandraReleases() }
+func Releases() (out []string) {
+	for _, release := range scripts.CassandraReleases() {
+		out = append(out, release)
+		if slices.ContainsFunc(lines, func(l line) bool { return l.accord && l.has(release) }) {
+			out = append(out, release+withAccord)
+		}
+	}
+	return out
+}
 
 // line is releases that are started and configured alike.
 type line struct {
@@ -25,6 +37,8 @@ type line struct {
 	// thrift: it serves the protocol before CQL's too, and CQL only if that is said; and in batch
 	// mode it wants to know for how long a write waits for others to be synced with.
 	thrift bool
+	// accord: Accord can be switched on.
+	accord bool
 	// noJMX: setting up JMX ends the JVM, as it needs a class that Java 17 does not have.
 	noJMX bool
 }
@@ -36,7 +50,7 @@ var lines = []line{
 	{name: "4.0", older: true},
 	{name: "4.1"},
 	{name: "5.0"},
-	{name: "6.0"},
+	{name: "6.0", accord: true},
 }
 
 func (l line) has(release string) bool {

@@ -48,6 +48,16 @@ func TestReleases(t *testing.T) {
 		if thrift := strings.HasPrefix(release, "3.11."); (is["start_native_transport"] == true) != thrift || (is["start_rpc"] == false) != thrift {
 			t.Errorf("%s: CQL %v, Thrift %v", release, is["start_native_transport"], is["start_rpc"])
 		}
+		accord, _ := is["accord"].(map[string]any)
+		if on := strings.HasSuffix(release, withAccord); on != (accord["enabled"] == true) || on && accord["journal_directory"] != "/data/accord_journal" {
+			t.Errorf("%s: Accord is %v", release, is["accord"])
+		}
+		if c.name() != release || strings.HasSuffix(c.Release, withAccord) {
+			t.Errorf("%s: it says that it is %s, of release %s", release, c.name(), c.Release)
+		}
+		if neutral := c.neutral(); neutral.accord {
+			t.Errorf("%s: a template with Accord", release)
+		}
 		c.CommitLog = CommitLogBatch
 		text, err = c.yamlFor(0, "/data")
 		must(t, err)
@@ -86,7 +96,7 @@ func TestLineOf(t *testing.T) {
 	must(t, CheckRelease("4.1.10", PaxosV1UnsafeReadsRejects))
 }
 
-// TestTemplatesAreByRelease: data of one release is not another's.
+// TestTemplatesAreByRelease: data of one release is not another's. Accord is switched on later.
 func TestTemplatesAreByRelease(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
@@ -95,9 +105,9 @@ func TestTemplatesAreByRelease(t *testing.T) {
 		must(t, err)
 		key, err := templateKey(c, Java{Path: "/java"}, []string{"/lib/jamm-0.3.jar"})
 		must(t, err)
-		if other, twice := seen[key]; twice {
+		if other, twice := seen[key]; twice && other != c.Release {
 			t.Errorf("%s has the template of %s", release, other)
 		}
-		seen[key] = release
+		seen[key] = c.Release
 	}
 }

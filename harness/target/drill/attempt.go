@@ -32,7 +32,7 @@ func (r *run) open(ctx context.Context) error {
 	if t := r.scene.rows; t != nil {
 		r.table = t.name
 		if err := r.DB.Exec(ctx, t.create()); err != nil {
-			return fmt.Errorf("create table %s: %w", t.name, err)
+			return fmt.Errorf("create table %s: %w%s", t.name, err, t.needs)
 		}
 	}
 	const find = "SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?"

@@ -145,7 +145,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), healTimeout)
 	defer cancel()
 	cfg.Phase(history.PhaseSeal)
-	return errors.Join(err, r.cut.heal(end), r.seal(end))
+	err = errors.Join(err, r.cut.heal(end), r.seal(end))
+	if sc.rows != nil && sc.rows.stays {
+		err = errors.Join(err, r.DB.Exec(end, "DROP TABLE "+r.table))
+	}
+	return err
 }
 
 // run is a drill under way.

@@ -12,13 +12,17 @@ import (
 // table is a table of a drill's own, with leases as one would write them without the core.
 type table struct {
 	name string
+	// with is what its definition has more; needs is what to say if it cannot be made.
+	with, needs string
+	// stays: its keyspace cannot be dropped before the table is.
+	stays bool
 	// locks are its rows as lock rows; sealing the same for the last write, nil: no other.
 	locks, sealing func(*cassandra.DB) store.Locks
 }
 
 func (t *table) create() string {
 	return "CREATE TABLE IF NOT EXISTS " + t.name + " (resource text PRIMARY KEY, fence bigint, beat bigint, attempt uuid, holder text)" +
-		" WITH comment = 'leases of a drill'"
+		" WITH comment = 'leases of a drill'" + t.with
 }
 
 func (t *table) sealed(db *cassandra.DB) store.Locks {

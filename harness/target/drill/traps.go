@@ -19,6 +19,8 @@ const (
 	WriteAhead  = "trap-write-ahead"
 	RenewsAll   = "trap-renews-all"
 	RenewsOwner = "trap-renews-owner"
+	AccordLock  = "trap-accord-lock"
+	AccordLease = "trap-accord-lease"
 )
 
 // trapPrefix is what the names of all traps begin with.
@@ -44,6 +46,8 @@ var traps = []scene{
 	{name: WriteAhead, attempts: 3, rows: plainRows("plain_leases", plainLeases{}), steps: writtenPlainly(clockAhead)},
 	{name: RenewsAll, attempts: 2, rows: plainRows("renewed_leases", renewedLeases(false)), steps: renewedOnce},
 	{name: RenewsOwner, attempts: 2, rows: plainRows("renewed_leases", renewedLeases(true)), steps: renewedOnce},
+	{name: AccordLock, attempts: 3, rows: onAccord(plainLeases{}), steps: twoTakers},
+	{name: AccordLease, attempts: 3, rows: onAccord(plainLeases{first: tenMinutes}), steps: twoTakers},
 }
 
 func renewedLeases(ownerOnly bool) plainLeases {
@@ -58,6 +62,13 @@ func plainRows(name string, l plainLeases) *table {
 		locks:   func(db *cassandra.DB) store.Locks { l := l; l.db = db; return l },
 		sealing: func(db *cassandra.DB) store.Locks { return plainLeases{db: db, table: name} },
 	}
+}
+
+// onAccord is a table whose transactions are Accord's.
+func onAccord(l plainLeases) *table {
+	t := plainRows("accord_leases", l)
+	t.stays, t.with, t.needs = true, " AND transactional_mode = 'full'", " (the drill needs Accord: --cassandra=6.0-alpha2+accord)"
+	return t
 }
 
 // twoTakers: a client takes the lease, and then another one tries.

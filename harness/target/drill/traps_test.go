@@ -73,6 +73,7 @@ func TestTraps(t *testing.T) {
 		"a lease that is kept":               {Lease2038, &lease{}, false},
 		"a lease that is refused":            {Lease2038, &lease{refuses: true}, false},
 		"a lease that is gone at once":       {Lease2038, &lease{forgets: true}, true},
+		"the same, of Accord":                {AccordLease, &lease{forgets: true}, true},
 		"a plain write, and a sound release": {WriteInTime, &lease{}, false},
 		"a plain write that wins":            {WriteAhead, &lease{deaf: true}, true},
 		"all is renewed":                     {RenewsAll, &lease{}, false},
