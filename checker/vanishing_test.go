@@ -93,6 +93,33 @@ func TestExplainNeedsPromises(t *testing.T) {
 	}
 }
 
+// TestTokensSoFar: a token that is not what the row has is its client's in the midst of a run too, when
+// no life has ended yet; one that nobody was handed is nobody's.
+func TestTokensSoFar(t *testing.T) {
+	t.Parallel()
+	for name, forged := range map[string]bool{"handed out": false, "made up": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := deleting(true, []string{"P3", "P4", "P7", "P8", "P10"})
+			for i := range h.Events {
+				e := &h.Events[i]
+				for _, v := range []*history.Version{e.From, e.To} {
+					if v != nil && v.Holder != "" {
+						v.Fence = 1000 + v.Fence%1000 // two events may share it
+					}
+				}
+				if forged && e.EffectKey == "k3" {
+					e.Token = 77
+				}
+			}
+			r := Check(t.Context(), h, Options{})
+			if seen := seenBefore(h); (seen["P3"] != "") != forged || (len(seen) > 0) != forged || (r.Verdict == Fail) != forged {
+				t.Errorf("seen before the end: %v, in the end %s: %s", seen, r.Verdict, r.Summary)
+			}
+		})
+	}
+}
+
 // TestNumbersForTokens: where a lock has no token, numbers that rise from grant to grant do
 // (docs/own-system.md); a write under an older grant after one under a newer fails P4.
 func TestNumbersForTokens(t *testing.T) {
