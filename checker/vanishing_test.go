@@ -120,6 +120,48 @@ func TestTokensSoFar(t *testing.T) {
 	}
 }
 
+// TestLostUpdateWithoutToken: where the sink compares no token, nothing is raised: that nobody compares
+// is the cause of an update that is lost.
+func TestLostUpdateWithoutToken(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		promises []string
+		lost     bool
+		want     []string
+	}{
+		"no token":            {[]string{"P4", "P7", "P8", "P10"}, true, []string{"no-token-checked"}},
+		"tokens are compared": {[]string{"P1", "P3", "P4", "P7", "P8", "P10"}, true, []string{"raise-not-done"}},
+		"nothing is lost":     {[]string{"P4", "P7", "P8", "P10"}, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := deleting(true, c.promises)
+			three := int64(3)
+			for i := range h.Events {
+				e := &h.Events[i]
+				switch l := e.Ledger(); {
+				case !c.lost:
+				case e.Op == history.OpGet && e.Type == history.OK, e.Op == history.OpEffect && e.EffectKey == "k3":
+					e.Value = &three
+				case l != nil && l.EffectKey == "k3":
+					l.Value = &three
+				}
+			}
+			r := Check(t.Context(), h, Options{})
+			e := Explain(h, r, Options{})
+			if p := propertyOf(r, "P4"); (p.Status == StatusFail) != c.lost || !slices.Equal(e.Best(), c.want) {
+				t.Errorf("P4 is %s, explained by %v", p.Status, e.Best())
+			}
+			if slices.Contains(c.want, "no-token-checked") {
+				checkChains(t, h, e)
+				if x := e.Causes[0]; x.Count != 1 || len(e.Causes) != 1 || !strings.HasSuffix(r.Summary, ", because the sink checks no token: a holder can still write when another has the lock") {
+					t.Errorf("%s\n%+v", r.Summary, e.Causes)
+				}
+			}
+		})
+	}
+}
+
 // TestNumbersForTokens: where a lock has no token, numbers that rise from grant to grant do
 // (docs/own-system.md); a write under an older grant after one under a newer fails P4.
 func TestNumbersForTokens(t *testing.T) {
