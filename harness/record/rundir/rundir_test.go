@@ -280,7 +280,4 @@ func TestStoreText(t *testing.T) {
 			t.Errorf("%v: %q, want %q", versions, got, want)
 		}
 	}
-	if got := (Info{}).StoreText(); got != "" {
-		t.Errorf("of a run that does not say: %q", got)
-	}
 }
