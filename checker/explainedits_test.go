@@ -355,6 +355,7 @@ var namedAlone = map[string]bool{
 	"once-fires-again":       true, // TestOnce
 	"bounds-ignored":         true, // TestBounds
 	"failure-policy-ignored": true, // TestSequences
+	"no-token-checked":       true, // TestLostUpdateWithoutToken
 	"cut-run-repeated":       true, // TestFoundInJobs of package broken, TestRescues
 }
 

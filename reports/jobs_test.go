@@ -28,19 +28,19 @@ func TestJobRun(t *testing.T) {
 		has, lacks string
 	}{
 		{
-			rundir.Info{Workers: 4, Contention: "medium", Shards: 8, JobRate: 40, TTL: time.Second},
+			rundir.Info{Workers: 4, Contention: "medium", Shards: 8, JobRate: 40, TTL: time.Second, Versions: map[string]string{"cassandra": "5.0.6"}},
 			checker.Counts{Cycles: 3, LeasesLost: 2, Effects: 7, Jobs: &checker.JobCounts{Completed: 5, Enqueued: 6, Rescued: 1, Starts: 9}},
-			"medium (8 shards)|4 schedulers, 40 jobs/s|5 jobs completed of 6 enqueued|7 effects accepted 9 starts|1 runs rescued, trust lost " +
+			"store cassandra 5.0.6|medium (8 shards)|4 schedulers, 40 jobs/s|5 jobs completed of 6 enqueued|7 effects accepted 9 starts|1 runs rescued, trust lost " +
 				"2 times", "hold time|lock cycles|leases lost",
 		},
 		{
 			rundir.Info{System: "lock-per-job", Workers: 4, Contention: "medium", Shards: 8, JobRate: 40, TTL: time.Second},
 			checker.Counts{Takeovers: 2, Grants: 8, Effects: 7, Jobs: &checker.JobCounts{Completed: 5, Enqueued: 6, Starts: 9}},
-			"medium (8 buckets)|4 schedulers, 40 jobs/s|5 jobs completed of 6 enqueued|2 takeovers of 8 grants", "shard|rescued",
+			"medium (8 buckets)|4 schedulers, 40 jobs/s|5 jobs completed of 6 enqueued|2 takeovers of 8 grants", "shard|rescued|store",
 		},
 		{
-			rundir.Info{Workers: 4, Clients: 3, Contention: "high", Locks: 1, TTL: time.Second},
-			checker.Counts{Cycles: 3, LeasesLost: 2}, "high (1 lock)|4 × 3 clients|hold time|3 lock cycles|2 leases lost", "shards|jobs",
+			rundir.Info{Workers: 4, Clients: 3, Contention: "high", Locks: 1, TTL: time.Second, Versions: map[string]string{"store": "zookeeper", "zookeeper": "3.9.3"}},
+			checker.Counts{Cycles: 3, LeasesLost: 2}, "store zookeeper 3.9.3|high (1 lock)|4 × 3 clients|hold time|3 lock cycles|2 leases lost", "shards|jobs",
 		},
 	} {
 		r := &run{Info: c.info, haveInfo: true, Analysis: a, Verdict: &checker.Result{Counts: c.counts}}

@@ -49,6 +49,9 @@ func (r *run) Facts() []fact {
 	if i.Sink != "" { // older runs do not say
 		out = append(out, fact{"sink", i.Sink})
 	}
+	if store := i.StoreText(); store != "" {
+		out = append(out, fact{"store", store})
+	}
 	out = append(out, fact{"cluster", orNone(i.Cluster)}, fact{"contention", contention(i)}, fact{"workers", workers(i)},
 		fact{"lease TTL", ms(i.TTL)})
 	if i.Workload != "" {

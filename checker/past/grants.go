@@ -72,8 +72,8 @@ func (a *Past) buildGrants(l *Row) {
 		if call == nil && c.Outcome != history.OK && (c.Write.Pos < 0 || c.Write.Main() != c) {
 			continue
 		}
-		if call != nil && call.End.Token != c.To.Fence && a.Lost > 0 {
-			call = nil // the acquire that it belongs to may be among what was lost
+		if call != nil && call.End.Token != c.To.Fence && a.Lost > 0 && !a.soFar {
+			call = nil // the acquire that it belongs to may be among what was lost; a record that still grows only lacks its end
 		}
 		g := &Grant{Row: l, Acquire: c, Call: call, Fence: c.To.Fence, Token: c.To.Fence, Confirmed: history.Forever}
 		if call != nil && call.End.Token != 0 {

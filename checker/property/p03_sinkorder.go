@@ -17,7 +17,7 @@ func init() {
 		by:       "the sink's ledger; whose the tokens are",
 		run:      checkSinkOrder,
 		soFar:    checkSinkOrder,
-		rules:    []rule{{find: (*Inquiry).acceptedTokens}},
+		rules:    []rule{{needs: "P3", find: (*Inquiry).acceptedTokens}},
 		accounts: ofEffects,
 		mechanisms: []mechanism{
 			{id: "sink-checks-no-token", Statement: "the sink does not compare tokens", Apart: "any effect that is refused as stale"},

@@ -20,7 +20,8 @@ func init() {
 		soFar: effectsSoFar,
 		part:  "applied twice, lost updates",
 		rules: []rule{
-			{find: (*Inquiry).missingRaises},
+			{needs: "P3", find: (*Inquiry).missingRaises},
+			{find: (*Inquiry).unfencedWrites},
 			{find: (*Inquiry).madeUpAnswers},
 			{find: (*Inquiry).forgedEntries},
 			{find: (*Inquiry).forgottenEffects},
@@ -38,6 +39,7 @@ func init() {
 				Statement: "a worker records an answer of the sink that the sink never gave it"},
 			{id: "raise-not-done", Accounts: ofEffects,
 				Statement: "a holder reads what it acts on before the sink knows its token: the one before can still write"},
+			{id: "no-token-checked", Statement: "the sink checks no token: a holder can still write when another has the lock"},
 			{id: "acknowledged-before-done", Statement: "an effect is acknowledged before it is done, and lost with its process"},
 			{id: "resend-is-another-effect",
 				Statement: "a request that is sent again is another effect: its idempotency key does not cover resends"},

@@ -85,16 +85,56 @@ func (x *Inquiry) showUnraised(s *past.Sink, o, raise *past.Op, e *past.Entry, n
 		chain = append(chain,
 			x.before(raise.End, "%s is told that token %d is raised, and the ledger has no such entry", raise.Invoke.Proc, e.Token))
 	}
-	for _, g := range s.Gets {
-		if g.Invoke.Proc == o.Invoke.Proc && g.Outcome == history.OK && g.End.TS < o.Invoke.TS && g.End.Value != nil &&
-			*g.End.Value+1 == *e.Value {
-			chain = append(chain, x.mistake(g.End, "%s reads %d to act on", g.Invoke.Proc, *g.End.Value))
-		}
-	}
+	chain = append(chain, x.readsFor(RoleMistake, s, o, e)...)
 	p := prev.By[0]
 	chain = append(chain, x.before(p.Invoke, "%s, with the %s token %d, writes %d", p.Invoke.Proc, comparedText(prev.Token, e.Token),
 		prev.Token, *prev.Value), x.harm(o.Invoke, "%s writes %d over it", o.Invoke.Proc, *e.Value))
 	sus.show(s.Name, o.Invoke.TS, []string{o.Invoke.Proc, p.Invoke.Proc}, chain...)
+}
+
+// readsFor are the reads that an effect can have acted on: of its client, before it, of the value below.
+func (x *Inquiry) readsFor(role string, s *past.Sink, o *past.Op, e *past.Entry) (out []Step) {
+	for _, g := range s.Gets {
+		if g.Invoke.Proc == o.Invoke.Proc && g.Outcome == history.OK && g.End.TS < o.Invoke.TS && g.End.Value != nil &&
+			*g.End.Value+1 == *e.Value {
+			out = append(out, x.step(role, g.End, "%s reads %d to act on", g.Invoke.Proc, *g.End.Value))
+		}
+	}
+	return out
+}
+
+// unfencedWrites: updates that are lost where the system does not promise that its sink compares
+// tokens. Nothing is raised there, and what stands for a token is compared with nothing.
+func (x *Inquiry) unfencedWrites() {
+	if x.Promised("P3") {
+		return
+	}
+	for _, s := range x.Sinks {
+		if !s.WasRead() || s.Missing != "" {
+			continue
+		}
+		var prev *past.Entry
+		for e := range past.Each(s.Ledger) {
+			if e.Kind != history.LedgerAccept {
+				continue
+			}
+			p := prev
+			prev = e
+			if p == nil || p.Value == nil || e.Value == nil || *e.Value == *p.Value+1 || len(p.By) == 0 || len(e.By) == 0 ||
+				e.EffectKey == p.EffectKey {
+				continue
+			}
+			o, before := e.By[0], p.By[0]
+			sus := x.found("no-token-checked", shown, "the system does not promise P3, so the sink refuses no write of an earlier holder; entry %d of %s writes %d over %d",
+				e.Seq, s.Name, *e.Value, *p.Value)
+			end := cmp.Or(o.End, o.Invoke)
+			chain := append(x.readsFor(RoleBefore, s, o, e), x.before(o.Invoke, "%s sends %d", o.Invoke.Proc, *e.Value),
+				x.before(before.Invoke, "%s sends %d, which the sink takes first (entry %d)", before.Invoke.Proc, *p.Value, p.Seq),
+				x.mistake(end, "the sink takes that of %s (entry %d) and compares no token", o.Invoke.Proc, e.Seq),
+				x.harm(end, "%d is written over %d: an update is lost", *e.Value, *p.Value))
+			sus.show(s.Name, o.Invoke.TS, []string{o.Invoke.Proc, before.Invoke.Proc}, chain...)
+		}
+	}
 }
 
 // comparedText says how a token compares with another.

@@ -46,7 +46,8 @@ type Check struct {
 // rule finds suspects. It demands its evidence, and does not know what was planted.
 type rule struct {
 	// needs is a property that the system must promise, as the evidence is read off the
-	// rows' chains of versions, or off what tokens have to do with rows; "": none.
+	// rows' chains of versions, off what tokens have to do with rows, or off what the sink compares;
+	// "": none.
 	needs string
 	find  func(*Inquiry)
 }

@@ -395,7 +395,11 @@ func checkAndReport(ctx context.Context, exe, dir string, log *progress.Log, out
 		return nil, err
 	}
 	if out.text != nil {
-		fmt.Fprintf(out, "checked in %.1f s\nreport: %s\nrepeat: %s\n", checked.Seconds(), path, info.Command)
+		fmt.Fprintf(out, "checked in %.1f s\n", checked.Seconds())
+		if store := info.StoreText(); store != "" {
+			fmt.Fprintf(out, "store: %s\n", store)
+		}
+		fmt.Fprintf(out, "report: %s\nrepeat: %s\n", path, info.Command)
 	}
 	return res, nil
 }

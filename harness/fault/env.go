@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -43,8 +44,10 @@ type Env struct {
 	SpeaksFirst bool
 	// Read makes a SERIAL read with the node as coordinator, to see whether consensus
 	// is reachable through it; NoQuorum reports an error by which the coordinator
-	// itself says that it is not.
+	// itself says that it is not. ReadAs names what another store has instead of a
+	// SERIAL read, for evidence; "": it is one.
 	Read     func(ctx context.Context, node string) error
+	ReadAs   string
 	NoQuorum func(error) bool
 	// SinkGreeting is what a sink that is a process answers, with whatever, before it
 	// knows who asks.
@@ -88,6 +91,11 @@ func (e *Env) For(fault string, hit *Hit) *Env {
 	out := *e
 	out.fault, out.hit = fault, hit
 	return &out
+}
+
+// readThrough names what Read does through a node.
+func (e *Env) readThrough(node string) string {
+	return cmp.Or(e.ReadAs, "a SERIAL read") + " through " + node
 }
 
 // inert reports whether the fault at hand does nothing.

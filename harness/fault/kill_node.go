@@ -103,9 +103,9 @@ func (ev *Evidence) rest(ctx context.Context, env *Env, hit []cluster.Node) {
 			continue
 		}
 		if err := env.Read(ctx, other); err != nil {
-			ev.Text += fmt.Sprintf("; a SERIAL read through %s fails (%s)", other, firstLine(err))
+			ev.Text += fmt.Sprintf("; %s fails (%s)", env.readThrough(other), firstLine(err))
 		} else {
-			ev.Text += fmt.Sprintf("; a SERIAL read through %s is answered", other)
+			ev.Text += fmt.Sprintf("; %s is answered", env.readThrough(other))
 		}
 	}
 }

@@ -13,7 +13,7 @@ func init() {
 		About: "SIGKILL servers and remove all that they have stored; at heal they start with nothing",
 		Proof: "*gone*; its port refuses connections; its directory of data is not there. " +
 			"A key that the harness wrote into the server itself before, and read there, is not there any more when it serves again; " +
-			"a server that takes no key for itself gets from others what it lost",
+			"of a server that takes no key for itself, as others copy to it what it lost, the missing directory alone is the proof",
 		Needs: Needs{Server: func(k servers.Kind) string { return k.Cannot.LoseData }},
 		New:   plain(loseData{}),
 	})
@@ -49,12 +49,14 @@ func (loseData) Inject(ctx context.Context, env *Env, targets []string) (Active,
 
 type lostData struct {
 	*endedNodes
-	marks []mark // of all targets
+	marks []mark          // of all targets
+	gone  map[string]bool // whose directory of data was seen to be missing
 }
 
 // Probe looks for the processes, dials the dead servers, and looks for what they stored.
 func (a *lostData) Probe(ctx context.Context) Evidence {
 	ev := a.endedNodes.Probe(ctx)
+	a.gone = map[string]bool{}
 	for _, m := range a.marks {
 		switch stored, err := a.env.Store.Stored(m.node); {
 		case err != nil:
@@ -62,18 +64,24 @@ func (a *lostData) Probe(ctx context.Context) Evidence {
 		case stored:
 			ev.also(false, "the directory with the data of %s is still there", m.node)
 		default:
+			a.gone[m.node] = true
 			ev.also(true, "the directory with the data of %s is not there", m.node)
 		}
 	}
 	return ev
 }
 
-// After asks for the keys.
+// After asks for the keys. A server to which others copy what it lost has all keys again; of that one
+// only what was seen while it was down tells.
 func (a *lostData) After(ctx context.Context) Evidence {
 	ev := Evidence{Proven: true}
 	for _, m := range a.marks {
 		if !m.taken {
-			ev.also(true, "%s takes no key for itself: others give it again what it lost", m.node)
+			if a.gone[m.node] {
+				ev.also(true, "%s lost its data: while it was down, its data directory did not exist; now that it runs, the others copy to it what it lost", m.node)
+			} else {
+				ev.also(false, "whether %s lost its data is not known: while it was down, its data directory was not seen to be missing", m.node)
+			}
 			continue
 		}
 		there, err := asked(ctx, func(ctx context.Context) (bool, error) { return a.env.Store.Marked(ctx, m.node, m.key) })

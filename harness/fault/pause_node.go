@@ -46,7 +46,7 @@ type activePauseNode struct {
 	since    time.Time
 }
 
-// Probe looks at the processes and asks the others for a SERIAL read.
+// Probe looks at the processes and reads through the others.
 func (a *activePauseNode) Probe(ctx context.Context) Evidence {
 	var names []string
 	for _, n := range a.nodes {

@@ -196,7 +196,7 @@ func TestMinorityReads(t *testing.T) {
 		proven   bool
 		text     string
 	}{
-		"refused":                {during: []error{quorum}, proven: true, text: "is refused for want of a quorum"},
+		"refused":                {during: []error{quorum}, proven: true, text: "a SERIAL read through n1, answered before, is refused for want of a quorum"},
 		"refused at last":        {during: []error{silent, silent, quorum}, proven: true, text: "is refused for want of a quorum"},
 		"answered":               {during: []error{nil}, text: "sees no majority, is answered"},
 		"answered at last":       {during: []error{silent, nil}, text: "sees no majority, is answered"},

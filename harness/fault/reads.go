@@ -14,8 +14,8 @@ import (
 // one may time out though a majority is there.
 const readTries = 3
 
-// reads are SERIAL reads through nodes, by which those are known through which consensus
-// could be reached when the fault was about to come.
+// reads are SERIAL reads through nodes, or what another store has instead (Env.ReadAs), by which
+// those are known through which consensus could be reached when the fault was about to come.
 type reads struct {
 	env    *Env
 	before map[string]error
@@ -44,12 +44,12 @@ func (r *reads) during(ctx context.Context, ev *Evidence, node string, majority 
 	switch err := r.before[node]; {
 	case majority:
 		if err := r.answered(ctx, node); err != nil {
-			ev.also(false, "yet a SERIAL read through %s, which sees a majority, fails (%s)", node, firstLine(err))
+			ev.also(false, "yet %s, which sees a majority, fails (%s)", r.env.readThrough(node), firstLine(err))
 			return
 		}
-		ev.also(true, "a SERIAL read through %s is answered", node)
+		ev.also(true, "%s is answered", r.env.readThrough(node))
 	case err != nil:
-		ev.also(false, "a SERIAL read through %s failed before the fault already (%s), so that its failure now shows nothing", node, firstLine(err))
+		ev.also(false, "%s failed before the fault already (%s), so that its failure now shows nothing", r.env.readThrough(node), firstLine(err))
 	default:
 		r.refused(ctx, ev, node)
 	}
@@ -62,15 +62,15 @@ func (r *reads) refused(ctx context.Context, ev *Evidence, node string) {
 	for range readTries {
 		err = r.env.Read(ctx, node)
 		if err == nil {
-			ev.also(false, "yet a SERIAL read through %s, which sees no majority, is answered", node)
+			ev.also(false, "yet %s, which sees no majority, is answered", r.env.readThrough(node))
 			return
 		}
 		if r.env.NoQuorum(err) {
-			ev.also(true, "a SERIAL read through %s, answered before, is refused for want of a quorum (%s)", node, firstLine(err))
+			ev.also(true, "%s, answered before, is refused for want of a quorum (%s)", r.env.readThrough(node), firstLine(err))
 			return
 		}
 	}
-	ev.also(false, "a SERIAL read through %s fails, but not for want of a quorum (%s)", node, firstLine(err))
+	ev.also(false, "%s fails, but not for want of a quorum (%s)", r.env.readThrough(node), firstLine(err))
 }
 
 // readPause is left between reads that are tried until one is answered.
@@ -95,10 +95,10 @@ func (r *reads) after(ctx context.Context, ev *Evidence) {
 			continue
 		}
 		if err != nil {
-			ev.also(false, "a SERIAL read through %s still fails when the fault is healed (%s)", node, firstLine(err))
+			ev.also(false, "%s still fails when the fault is healed (%s)", r.env.readThrough(node), firstLine(err))
 			continue
 		}
-		ev.also(true, "a SERIAL read through %s is answered again", node)
+		ev.also(true, "%s is answered again", r.env.readThrough(node))
 	}
 }
 

@@ -105,7 +105,7 @@ func (p *pair) Promote(_ context.Context, node string) error {
 }
 
 func (p *pair) env() *Env {
-	return (&Env{Cluster: p, Store: p, Read: func(context.Context, string) error { return nil }}).Ready()
+	return (&Env{Cluster: p, Store: p, Read: func(context.Context, string) error { return nil }, ReadAs: "a linearizable read"}).Ready()
 }
 
 // Faults of a store's servers are seen when they were done, and when they were not.
@@ -121,9 +121,11 @@ func TestFaultsOfStoresMustProveThemselves(t *testing.T) {
 		proofs
 	}{
 		"lose-data": {lost, false, nil,
-			proofs{true, "their ports refuse connections; a SERIAL read through n2 is answered; the directory with the data of n1 is not there", true, "n1 has not got the key any more"}},
+			proofs{true, "their ports refuse connections; a linearizable read through n2 is answered; the directory with the data of n1 is not there", true, "n1 has not got the key any more"}},
 		"lose-data of a replica": {Spec{Fault: "lose-data", Targets: []string{"n2"}}, false, nil,
-			proofs{true, "the directory with the data of n2 is not there", true, "n2 takes no key for itself"}},
+			proofs{true, "the directory with the data of n2 is not there", true, "n2 lost its data: while it was down, its data directory did not exist"}},
+		"the data of a replica stay": {Spec{Fault: "lose-data", Targets: []string{"n2"}}, false, func(p *pair) { p.keeps = true },
+			proofs{false, "the directory with the data of n2 is still there", false, "whether n2 lost its data is not known"}},
 		"lose-data nobody": {lost, true, nil, proofs{false, "still runs, in state", false, "n1 still has the key"}},
 		"the data stay":    {lost, false, func(p *pair) { p.keeps = true }, proofs{false, "the directory with the data of n1 is still there", false, "n1 still has the key"}},
 		"a key comes back": {lost, false, func(p *pair) { p.remembers = true }, proofs{true, "is not there", false, "n1 still has the key"}},

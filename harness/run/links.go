@@ -32,7 +32,7 @@ func (r *runner) faultEnv(links *link.Fabric) *fault.Env {
 	}
 	if r.servers != nil {
 		e.Hello, e.SpeaksFirst = r.servers.Kind.Hello, r.servers.Kind.SpeaksFirst
-		e.Read, e.NoQuorum, e.Store = r.servers.Read, r.servers.NoQuorum, r.servers
+		e.Read, e.ReadAs, e.NoQuorum, e.Store = r.servers.Read, r.servers.Kind.ReadAs, r.servers.NoQuorum, r.servers
 	}
 	if r.cql != nil && r.nodeTap != nil {
 		e.Spoken = func(l *link.Link) (requests, answers int64, known bool) {

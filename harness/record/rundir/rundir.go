@@ -11,6 +11,7 @@
 package rundir
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -68,7 +69,7 @@ type Info struct {
 	RepeatOf string `json:"repeat_of,omitempty"`
 	// Interrupted says why the run ended early ("" if it did not).
 	Interrupted string            `json:"interrupted,omitempty"`
-	Versions    map[string]string `json:"versions"` // fencepost (git commit), cassandra, go, paxos_variant …
+	Versions    map[string]string `json:"versions"` // fencepost (git commit), go, cassandra or store and its name, paxos_variant …
 	Machine     map[string]string `json:"machine"`  // cores, memory, kernel, load
 	// Notes are what weakens the verdict and is no fault of the run's: of a cluster
 	// that is not the harness's own.
@@ -81,6 +82,16 @@ func (i Info) SystemText() string {
 		return i.System
 	}
 	return i.System + ", sink " + i.Sink
+}
+
+// StoreText is the store of the locks with its release, such as "cassandra 5.0.6"; "" if the
+// run does not say.
+func (i Info) StoreText() string {
+	store := cmp.Or(i.Versions["store"], "cassandra")
+	if release := i.Versions[store]; release != "" {
+		return store + " " + release
+	}
+	return ""
 }
 
 // WriteJSON writes v as indented JSON, atomically.

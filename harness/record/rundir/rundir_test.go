@@ -267,3 +267,17 @@ func TestArchiveStaysInside(t *testing.T) {
 		t.Error("it was written outside")
 	}
 }
+
+// TestStoreText: Cassandra's runs name its release alone, others their store too.
+func TestStoreText(t *testing.T) {
+	t.Parallel()
+	for want, versions := range map[string]map[string]string{
+		"cassandra 5.0.6": {"cassandra": "5.0.6", "go": "go1.26.8"},
+		"redis-5 7.0.15":  {"store": "redis-5", "redis-5": "7.0.15"},
+		"":                {"store": "etcd", "cassandra": "5.0.6"},
+	} {
+		if got := (Info{Versions: versions}).StoreText(); got != want {
+			t.Errorf("%v: %q, want %q", versions, got, want)
+		}
+	}
+}

@@ -48,6 +48,7 @@ var etcd = Kind{
 		}
 		return nil
 	},
+	ReadAs: "a linearizable read",
 	Read: func(ctx context.Context, s Site, i int) error {
 		// Any key: a range is linearizable unless it says otherwise. With hasleader a server that
 		// knows no leader says so at once.
@@ -71,13 +72,18 @@ var etcd = Kind{
 	},
 }
 
-// answerError is an answer by which a server refuses.
+// answerError is an answer by which a server refuses; its status is 0 in a protocol without one.
 type answerError struct {
 	status int
 	text   string
 }
 
-func (e *answerError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.text) }
+func (e *answerError) Error() string {
+	if e.status == 0 {
+		return e.text
+	}
+	return fmt.Sprintf("status %d: %s", e.status, e.text)
+}
 
 // longestAnswer bounds what is read of one.
 const longestAnswer = 1 << 20

@@ -46,9 +46,11 @@ type Kind struct {
 	SpeaksFirst bool
 	// Ready asks a server once whether it serves.
 	Ready func(ctx context.Context, s Site, i int) error
-	// Read makes a read through a server that must not be stale; it fails without a quorum,
-	// and NoQuorum says so of an error by which the server itself says that.
+	// Read makes a read through a server that must not be stale, or what the store has instead,
+	// which ReadAs names ("a linearizable read"). It fails without a quorum, and NoQuorum says so
+	// of an error by which the server itself says that.
 	Read     func(ctx context.Context, s Site, i int) error
+	ReadAs   string
 	NoQuorum func(error) bool
 	// Leader is the server that decides, now, about what a run keeps under its name.
 	Leader func(ctx context.Context, s Site, run string) (int, error)

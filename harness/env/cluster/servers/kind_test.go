@@ -37,7 +37,7 @@ func TestKindsAreComplete(t *testing.T) {
 			t.Errorf("%+v", k)
 		}
 		seen[k.Name] = true
-		if k.Find == nil || len(k.Hello) == 0 || k.Ready == nil || k.Read == nil || k.Leader == nil || (k.Args == nil) == (k.Lay == nil) {
+		if k.Find == nil || len(k.Hello) == 0 || k.Ready == nil || k.Read == nil || !strings.HasPrefix(k.ReadAs, "a") || k.Leader == nil || (k.Args == nil) == (k.Lay == nil) {
 			t.Errorf("%s lacks something", k.Name)
 		}
 		// Servers that agree with each other go on without a minority, and a server can tell that

@@ -52,7 +52,7 @@ cluster { name: fencepost, listen: "%s", no_advertise: true, routes: [%s] }
 		}
 		return err
 	},
-	Read: natsRead,
+	Read: natsRead, ReadAs: "an acknowledged write",
 	NoQuorum: func(err error) bool {
 		var said *answerError
 		return errors.As(err, &said) && said.status == natsUnavailable

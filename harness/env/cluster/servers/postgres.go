@@ -28,6 +28,7 @@ var postgresOne = Kind{
 	Hello:     postgres.Greeting,
 	Ready:     postgresAnswers,
 	Read:      postgresAnswers,
+	ReadAs:    "a query",
 	Leader:    first,
 	Cannot:    Cannot{LoseData: "an empty directory is no database: it needs an initdb", Promote: noReplicas},
 	Now: func(ctx context.Context, s Site, i int) (time.Time, error) {

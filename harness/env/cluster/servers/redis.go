@@ -66,6 +66,7 @@ func redisKind(name, about string, servers int) Kind {
 			}
 			return err
 		},
+		ReadAs: "a read",
 		Read: func(ctx context.Context, s Site, i int) error {
 			answer, err := ask(ctx, s.Addr(i), "GET fencepost")
 			if err == nil && !strings.HasPrefix(answer, "$") {

@@ -53,6 +53,7 @@ admin.enableServer=false
 	Hello:  []byte("ruok"),
 	Ready:  func(ctx context.Context, s Site, i int) error { _, err := zooMode(ctx, s, i); return err },
 	Read:   zooSession,
+	ReadAs: "a request for a session",
 	NoQuorum: func(err error) bool {
 		var said *answerError
 		return errors.As(err, &said) && strings.Contains(said.text, "not currently serving requests")
