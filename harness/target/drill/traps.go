@@ -2,9 +2,12 @@ package drill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/gocql/gocql"
 
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
@@ -19,6 +22,9 @@ const (
 	WriteAhead  = "trap-write-ahead"
 	RenewsAll   = "trap-renews-all"
 	RenewsOwner = "trap-renews-owner"
+
+	DriverRetries  = "trap-driver-retries"
+	DriverAsksOnce = "trap-driver-asks-once"
 )
 
 // trapPrefix is what the names of all traps begin with.
@@ -44,6 +50,8 @@ var traps = []scene{
 	{name: WriteAhead, attempts: 3, rows: plainRows("plain_leases", plainLeases{}), steps: writtenPlainly(clockAhead)},
 	{name: RenewsAll, attempts: 2, rows: plainRows("renewed_leases", renewedLeases(false)), steps: renewedOnce},
 	{name: RenewsOwner, attempts: 2, rows: plainRows("renewed_leases", renewedLeases(true)), steps: renewedOnce},
+	{name: DriverRetries, attempts: 3, rows: plainRows("driver_leases", plainLeases{}), steps: answerLost(&gocql.SimpleRetryPolicy{NumRetries: 3})},
+	{name: DriverAsksOnce, attempts: 3, rows: plainRows("driver_leases", plainLeases{}), steps: answerLost(nil)},
 }
 
 func renewedLeases(ownerOnly bool) plainLeases {
@@ -103,4 +111,32 @@ func renewedOnce(ctx context.Context, a *attempt) (took bool, text string, err e
 	}
 	row, err := a.observerAtN2.read(ctx, a.key)
 	return res.applied, fmt.Sprintf("the renewal: %s; a SERIAL read when the first lease would have ended: %s", firstLine(res), row), err
+}
+
+// answerLost: a client asks for a lease through the driver, and the first answer does not come.
+// What the driver says in the end is what the client believes: told that it is not applied, it
+// goes its way. Only if it does not know it looks for its own attempt, and then has the lease.
+func answerLost(retries gocql.RetryPolicy) func(context.Context, *attempt) (bool, string, error) {
+	return func(ctx context.Context, a *attempt) (took bool, text string, err error) {
+		rows, err := a.driver(retries)
+		if err != nil {
+			return false, "", err
+		}
+		defer func() { err = errors.Join(err, rows.close()) }()
+		asking := &client{proc: a.holder.proc, locks: rows, rec: a.holder.rec}
+		v := asking.grant(nil)
+		res := asking.cas(ctx, history.OpAcquire, a.key, nil, v)
+		took, text = rows.lost()
+		text = fmt.Sprintf("%s; it said: %s", text, firstLine(res))
+		if res.certain() {
+			row, err := a.observerAtN2.read(ctx, a.key)
+			return took, fmt.Sprintf("%s; then a SERIAL read: %s", text, row), err
+		}
+		row, err := a.holderAtN2.read(ctx, a.key)
+		if err != nil || row == nil || row.Attempt != v.Attempt {
+			return took, fmt.Sprintf("%s; its SERIAL read: %s", text, row), err
+		}
+		freeing := a.holderAtN2.cas(ctx, history.OpRelease, a.key, &v, freed(v))
+		return took, fmt.Sprintf("%s; its SERIAL read: %s; its release: %s", text, row, firstLine(freeing)), freeing.err
+	}
 }
