@@ -6,8 +6,8 @@ import (
 	"fencepost/checker"
 )
 
-// Bug is one of Cassandra, or something that its users run into on every release, with the runs
-// that show it. All runs are drills.
+// Bug is one of Cassandra or of its driver, or something that users run into on every release,
+// with the runs that show it. All runs are drills.
 type Bug struct {
 	// Name is its number, or what it is called here. About says in a sentence what it does.
 	Name, About string
@@ -54,6 +54,12 @@ var Bugs = []Bug{
 		Source: "by design: a TTL is a column's",
 		Red:    on(current, "trap-renews-owner"),
 		Green:  on(current, "trap-renews-all"),
+	},
+	{
+		Name: "driver-retries", About: "gocql 1.7 with a retry policy sends a conditional write again whose answer was lost: the second copy is rejected by the first, and a client that has the lease is told that it has not",
+		Source: "CASSGO-27 (apache/cassandra-gocql-driver #1803): fixed in 2.0.0 of the driver, which gocql 1.7 comes before",
+		Red:    on(current, "trap-driver-retries"),
+		Green:  on(current, "trap-driver-asks-once"),
 	},
 }
 

@@ -67,6 +67,7 @@ func (r *run) newAttempt(key string) *attempt {
 		rivalAtN1: at("rival", victim), rivalAtN2: at("rival", witness),
 		observerAtN1: at("observer", victim), observerAtN2: at("observer", witness),
 		committed: func(ctx context.Context) error { return r.awaitCommit(ctx, key) },
+		driver:    r.driver,
 	}
 }
 

@@ -4,8 +4,9 @@
 //
 // Most drills are about CASSANDRA-12126, in a release that has it, or in one that is started
 // with a Paxos variant that is documented to give up linearizability (docs/paxos.md has the
-// commands and what was measured). The others are traps (traps.go): no link is touched, and
-// all there is to see is what becomes of a lease that is written in a certain way (docs/releases.md).
+// commands and what was measured). The others are traps (traps.go): no link between nodes is
+// touched, and all there is to see is what becomes of a lease that is written in a certain way
+// (docs/releases.md).
 //
 // # CASSANDRA-12126
 //
@@ -67,6 +68,18 @@
 // together with the grant, that the server carries out by itself and never answers.
 // Its outcome is unknown and its invocation the grant's, so nothing is assumed about
 // when it happens or whether.
+//
+// # The answer that is lost
+//
+// gocql 1.7 repeats whatever a retry policy lets it repeat, conditional statements too. The
+// second copy finds the row as the first has set it and is rejected: the caller is told that
+// the write was not applied, and it was. trap-driver-retries has the driver's session on links
+// of its own (driver.go). They hold all answers. The one to PREPARE is delivered; when a node
+// has answered EXECUTE, and a SERIAL read past the driver shows the row, the other links pass
+// and this one closes. So the first copy was certainly carried out, its answer certainly not
+// heard, and another copy can come through. An attempt counts if the links' counters say so;
+// whether the driver repeats is not part of it. The record has what the driver said, as its
+// caller knows nothing else: one send, and a rejection with the row that came with it.
 //
 // # What is judged
 //

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gocql/gocql"
+
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/env/cluster"
@@ -244,6 +246,8 @@ type attempt struct {
 	granted time.Time
 	// committed waits until every node has the last write.
 	committed func(context.Context) error
+	// driver opens rows of which the answer to a write is lost, with the driver's retry policy.
+	driver func(gocql.RetryPolicy) (losing, error)
 }
 
 // acquire: the first write of the row.

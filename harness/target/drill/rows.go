@@ -130,24 +130,29 @@ func (l plainLeases) Read(ctx context.Context, resource string, serial bool) (*s
 
 // CAS implements store.Locks.
 func (l plainLeases) CAS(ctx context.Context, resource string, from *store.Version, to store.Version, copyNo int) (store.CASResult, error) {
-	s := store.Statement{Partition: []any{resource}}
-	if from == nil {
-		s.CQL = l.insert() + " IF NOT EXISTS" + using(l.first)
-		s.Args = []any{resource, to.Fence, to.Beat, to.Attempt, orNull(to.Holder)}
-	} else {
-		set := "fence = ?, beat = ?, attempt = ?, holder = ?"
-		s.Args = []any{to.Fence, to.Beat, to.Attempt, orNull(to.Holder)}
-		if l.ownerOnly && to.Attempt == from.Attempt {
-			set, s.Args = "beat = ?, holder = ?", []any{to.Beat, orNull(to.Holder)}
-		}
-		s.CQL = "UPDATE " + l.table + using(l.later) + " SET " + set + " WHERE resource = ? IF fence = ? AND beat = ? AND attempt = ? AND holder = ?"
-		s.Args = append(s.Args, resource, orNull(from.Fence), from.Beat, orNull(from.Attempt), orNull(from.Holder))
-	}
-	applied, rows, err := l.db.CAS(ctx, copyNo, s)
+	applied, rows, err := l.db.CAS(ctx, copyNo, l.conditional(resource, from, to))
 	if err != nil || applied || len(rows) == 0 {
 		return store.CASResult{Applied: applied}, err
 	}
 	return store.CASResult{Row: plainVersion(rows[0])}, nil
+}
+
+// conditional is the statement of a compare-and-set.
+func (l plainLeases) conditional(resource string, from *store.Version, to store.Version) store.Statement {
+	s := store.Statement{Partition: []any{resource}}
+	if from == nil {
+		s.CQL = l.insert() + " IF NOT EXISTS" + using(l.first)
+		s.Args = []any{resource, to.Fence, to.Beat, to.Attempt, orNull(to.Holder)}
+		return s
+	}
+	set := "fence = ?, beat = ?, attempt = ?, holder = ?"
+	s.Args = []any{to.Fence, to.Beat, to.Attempt, orNull(to.Holder)}
+	if l.ownerOnly && to.Attempt == from.Attempt {
+		set, s.Args = "beat = ?, holder = ?", []any{to.Beat, orNull(to.Holder)}
+	}
+	s.CQL = "UPDATE " + l.table + using(l.later) + " SET " + set + " WHERE resource = ? IF fence = ? AND beat = ? AND attempt = ? AND holder = ?"
+	s.Args = append(s.Args, resource, orNull(from.Fence), from.Beat, orNull(from.Attempt), orNull(from.Holder))
+	return s
 }
 
 // Plain implements plainWriter.

@@ -2,9 +2,12 @@ package drill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/gocql/gocql"
 
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
@@ -21,6 +24,9 @@ const (
 	RenewsOwner = "trap-renews-owner"
 	AccordLock  = "trap-accord-lock"
 	AccordLease = "trap-accord-lease"
+
+	DriverRetries  = "trap-driver-retries"
+	DriverAsksOnce = "trap-driver-asks-once"
 )
 
 // trapPrefix is what the names of all traps begin with.
@@ -48,6 +54,8 @@ var traps = []scene{
 	{name: RenewsOwner, attempts: 2, rows: plainRows("renewed_leases", renewedLeases(true)), steps: renewedOnce},
 	{name: AccordLock, attempts: 3, rows: onAccord(plainLeases{}), steps: twoTakers},
 	{name: AccordLease, attempts: 3, rows: onAccord(plainLeases{first: tenMinutes}), steps: twoTakers},
+	{name: DriverRetries, attempts: 3, rows: plainRows("driver_leases", plainLeases{}), steps: answerLost(&gocql.SimpleRetryPolicy{NumRetries: 3})},
+	{name: DriverAsksOnce, attempts: 3, rows: plainRows("driver_leases", plainLeases{}), steps: answerLost(nil)},
 }
 
 func renewedLeases(ownerOnly bool) plainLeases {
@@ -114,4 +122,32 @@ func renewedOnce(ctx context.Context, a *attempt) (took bool, text string, err e
 	}
 	row, err := a.observerAtN2.read(ctx, a.key)
 	return res.applied, fmt.Sprintf("the renewal: %s; a SERIAL read when the first lease would have ended: %s", firstLine(res), row), err
+}
+
+// answerLost: a client asks for a lease through the driver, and the first answer does not come.
+// What the driver says in the end is what the client believes: told that it is not applied, it
+// goes its way. Only if it does not know it looks for its own attempt, and then has the lease.
+func answerLost(retries gocql.RetryPolicy) func(context.Context, *attempt) (bool, string, error) {
+	return func(ctx context.Context, a *attempt) (took bool, text string, err error) {
+		rows, err := a.driver(retries)
+		if err != nil {
+			return false, "", err
+		}
+		defer func() { err = errors.Join(err, rows.close()) }()
+		asking := &client{proc: a.holder.proc, locks: rows, rec: a.holder.rec}
+		v := asking.grant(nil)
+		res := asking.cas(ctx, history.OpAcquire, a.key, nil, v)
+		took, text = rows.lost()
+		text = fmt.Sprintf("%s; it said: %s", text, firstLine(res))
+		if res.certain() {
+			row, err := a.observerAtN2.read(ctx, a.key)
+			return took, fmt.Sprintf("%s; then a SERIAL read: %s", text, row), err
+		}
+		row, err := a.holderAtN2.read(ctx, a.key)
+		if err != nil || row == nil || row.Attempt != v.Attempt {
+			return took, fmt.Sprintf("%s; its SERIAL read: %s", text, row), err
+		}
+		freeing := a.holderAtN2.cas(ctx, history.OpRelease, a.key, &v, freed(v))
+		return took, fmt.Sprintf("%s; its SERIAL read: %s; its release: %s", text, row, firstLine(freeing)), freeing.err
+	}
 }

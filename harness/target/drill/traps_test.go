@@ -3,10 +3,13 @@ package drill
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gocql/gocql"
 
 	"fencepost/checker"
 	"fencepost/core/store"
@@ -14,10 +17,11 @@ import (
 
 // lease is a row as a trap finds it. The zero value is sound.
 type lease struct {
-	refuses bool // no first write is taken
-	forgets bool // a first write that is conditional is gone at once
-	deaf    bool // what comes after a plain write is applied, and changes nothing
-	halves  bool // of a renewed row only what the renewal set is left
+	refuses bool                         // no first write is taken
+	forgets bool                         // a first write that is conditional is gone at once
+	deaf    bool                         // what comes after a plain write is applied, and changes nothing
+	halves  bool                         // of a renewed row only what the renewal set is left
+	repeats func(gocql.RetryPolicy) bool // a driver sends a write again that was not answered; nil: never
 
 	mu      sync.Mutex
 	row     *store.Version
@@ -61,6 +65,29 @@ func (l *lease) Plain(_ context.Context, _ string, v store.Version, _ time.Time)
 	return nil
 }
 
+// unheard is a lease asked for through a driver that does not hear the first answer.
+type unheard struct {
+	*lease
+	repeats bool
+}
+
+func (u unheard) CAS(ctx context.Context, key string, from *store.Version, to store.Version, n int) (store.CASResult, error) {
+	if _, err := u.lease.CAS(ctx, key, from, to, n); err != nil {
+		return store.CASResult{}, err
+	}
+	if u.repeats {
+		return u.lease.CAS(ctx, key, from, to, n)
+	}
+	return store.CASResult{}, &store.Error{Op: "cas", Outcome: store.Unknown, Cause: io.EOF}
+}
+
+func (unheard) lost() (bool, string) { return true, "the answer was lost" }
+func (unheard) close() error         { return nil }
+
+func (l *lease) driver(p gocql.RetryPolicy) (losing, error) {
+	return unheard{l, l.repeats != nil && l.repeats(p)}, nil
+}
+
 // TestTraps: each trap is found by P2 in a world that has what it is about, and by nothing in one
 // that has not.
 func TestTraps(t *testing.T) {
@@ -78,6 +105,10 @@ func TestTraps(t *testing.T) {
 		"a plain write that wins":            {WriteAhead, &lease{deaf: true}, true},
 		"all is renewed":                     {RenewsAll, &lease{}, false},
 		"half of it is renewed":              {RenewsOwner, &lease{halves: true}, true},
+		"a driver that repeats if it may":    {DriverRetries, &lease{repeats: func(p gocql.RetryPolicy) bool { return p != nil }}, true},
+		"a driver that never repeats":        {DriverRetries, &lease{}, false},
+		"a driver that may not repeat":       {DriverAsksOnce, &lease{repeats: func(p gocql.RetryPolicy) bool { return p != nil }}, false},
+		"a driver that repeats unasked":      {DriverAsksOnce, &lease{repeats: func(gocql.RetryPolicy) bool { return true }}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,6 +116,7 @@ func TestTraps(t *testing.T) {
 				sc, err := find(c.trap)
 				must(t, "find", err)
 				all := onStage(t, func(string) store.Locks { return c.row }, func(a *attempt) {
+					a.driver = c.row.driver
 					took, text, err := sc.steps(t.Context(), a)
 					must(t, "steps", err)
 					if !took {
