@@ -151,7 +151,6 @@ func TestSuitsStore(t *testing.T) {
 		{"primary-fails-over", "postgres-standby", find("postgres-standby-lease"), ""},
 		{"primary-fails-over", "postgres-sync", find("postgres-sync-lease"), ""},
 		{"primary-fails-over", "postgres-sync", find("postgres-standby-lease"), "system postgres-standby-lease keeps its locks in postgres-standby"},
-		{"primary-fails-over", "postgres", own, "and --store=postgres is one PostgreSQL server"},
 		{"primary-fails-over", "redis", own, "its fault slow-peers slows what servers say to each other, and --store=redis is one Redis server"},
 		{"primary-fails-over", "etcd", own, "cannot have its fault promote: its servers elect the one that decides themselves; these can: postgres-standby, postgres-sync, redis-replica"},
 	} {
