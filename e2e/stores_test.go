@@ -45,6 +45,10 @@ var onStores = []struct {
 	{"node-loses-data", "zookeeper-node-fenced", ""},
 	{"steady", "redis-replica-set", ""},
 	{"primary-fails-over", "redis-replica-set", "P4 P8"},
+	{"steady", "postgres-standby-lease", ""},
+	{"primary-fails-over", "postgres-standby-lease", "P4 P8"},
+	{"steady", "postgres-sync-lease", ""},
+	{"primary-fails-over", "postgres-sync-lease", ""},
 }
 
 // inTurn are the stores of one day after the other: the servers of some take a minute to build.

@@ -123,6 +123,8 @@ func TestListParts(t *testing.T) {
 		{"list scenarios --store=etcd", []string{"steady", "partition", "kill-node", "pause-worker"}, []string{"jobs-steady", "clock-skew", "paxos-lease", "two-datacenters", "FAULT"}, ""},
 		{"list scenarios --store=redis", []string{"steady", "pause-worker", "slow-node", "server-clock-jump", "node-loses-data"}, []string{"partition-oneway", "kill-node", "primary-fails-over"}, ""},
 		{"list scenarios --store=redis-replica", []string{"primary-fails-over"}, []string{"partition-oneway"}, ""},
+		{"list scenarios --store=postgres-sync", []string{"primary-fails-over", "server-clock-jump"}, []string{"kill-node", "node-loses-data"}, ""},
+		{"list systems --store=postgres-standby", []string{"postgres-standby-lease: failed-over"}, []string{"postgres-lease", "postgres-sync-lease"}, ""},
 		{"list scenarios --store=cassandra", []string{"steady", "partition"}, []string{"jobs-steady", "server-clock-jump", "node-loses-data", "primary-fails-over"}, ""},
 		{"list systems --store=etcd", []string{"etcd-lease-fenced", "exec:CMD"}, []string{"redis-set", "lock-per-job", "broken/"}, ""},
 		{"list systems --store=redis", []string{"redis-set: data-lost", "broken/harness-server-clock-inert"}, []string{"redis-replica-set", "harness-clock-inert"}, ""},

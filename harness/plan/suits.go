@@ -84,6 +84,10 @@ func suitsStore(s *scenario.Spec, sys system.System) error {
 		case f.On != fault.Node:
 		case f.Family == fault.FamilyLinks && k.NoQuorum == nil:
 			return fmt.Errorf("%s: its fault %s cuts servers off that agree with each other, and --store=%s is %s", s.Name, st.Fault, store, k.About)
+		case f.Family == fault.FamilyLatency && len(k.Peers) > 0 && k.NoQuorum == nil && goesOn(s):
+			// What is judged counts only as long as a majority is not slow, and of two servers that is both.
+			return fmt.Errorf("%s: work is to go on under its fault %s, and --store=%s has no majority without the slow one: it is %s",
+				s.Name, st.Fault, store, k.About)
 		case f.Family != fault.FamilyLatency && f.Family != fault.FamilyServerClock && k.Spare == 0 && goesOn(s):
 			return fmt.Errorf("%s: work is to go on under its fault %s, and without one of its servers --store=%s does none: it is %s",
 				s.Name, st.Fault, store, k.About)

@@ -11,12 +11,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// tryTimeout bounds one request to the store; sends is how many copies of one are sent until
-// one is answered.
-const (
-	tryTimeout = time.Second
-	sends      = 3
-)
+// sends is how many copies of a request to the store are sent until one is answered.
+const sends = 3
+
+// tryTimeout bounds one copy: a long lease has time for a store that takes some seconds.
+func tryTimeout() time.Duration { return max(time.Second, millis("TTL_MS")/6) }
 
 // client takes a lock, writes to what it protects, gives the lock back, and begins again.
 type client struct {
@@ -158,7 +157,7 @@ func (c *client) change(op, name string, from, to version, ask func(context.Cont
 	var last error
 	for len(left) < sends {
 		left = append(left, now())
-		ctx, cancel := context.WithTimeout(context.Background(), tryTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), tryTimeout())
 		var ok bool
 		ok, last = ask(ctx)
 		cancel()

@@ -226,7 +226,7 @@ func free(ctx context.Context, locker Locker, name string) error {
 
 // holderOf asks once who has a lock.
 func holderOf(ctx context.Context, locker Locker, name string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout())
 	defer cancel()
 	return locker.Holder(ctx, name)
 }
@@ -245,7 +245,7 @@ func sealOnce(ctx context.Context, h *record, locker Locker, name string) (seale
 	var sent []int64
 	for {
 		sent = append(sent, now())
-		once, cancel := context.WithTimeout(ctx, tryTimeout)
+		once, cancel := context.WithTimeout(ctx, tryTimeout())
 		sealed, err = locker.Seal(once, name, to.Attempt)
 		if !sealed && (err != nil || len(sent) > 1) { // perhaps it was: the entry tells
 			if holder, e := locker.Holder(once, name); e == nil {

@@ -21,4 +21,11 @@
 // the server, and copied for each run. It is on disk with fsync on, so an acknowledged
 // commit survives what faults do to the process. Who connects needs the password of a
 // file that only the harness's user can read.
+//
+// # With a standby
+//
+// [LayPrimary] and [LayStandby] make two servers of which one follows the other by streaming
+// replication. A server that was the primary has written what the other never got, so it cannot
+// just follow that one: [Files.Follow] gives it a base copy first, by the server's own functions
+// for backups. So pg_basebackup and pg_rewind are not needed, which not every package has.
 package postgres

@@ -118,13 +118,20 @@ func Lay(ctx context.Context, cacheDir, dir string) (Files, error) {
 	if err := cluster.CopyTree(template, dir); err != nil {
 		return Files{}, fmt.Errorf("copy the template of a PostgreSQL database: %w", err)
 	}
-	attr, err := namespaces()
-	return Files{Program: program, Dir: dir, Secret: SecretIn(dir), attr: attr}, err
+	return filesIn(program, dir)
 }
+
+func filesIn(p Program, dir string) (Files, error) {
+	attr, err := namespaces()
+	return Files{Program: p, Dir: dir, Secret: SecretIn(dir), attr: attr}, err
+}
+
+// data is a file or directory of the database itself.
+func (f Files) data(name string) string { return filepath.Join(f.Dir, dataName, name) }
 
 // Command is a life of the server, which listens at host and port.
 func (f Files) Command(host, port string) *exec.Cmd {
-	cmd := exec.Command(f.Program.path("postgres"), "-D", filepath.Join(f.Dir, dataName), "-h", host, "-p", port)
+	cmd := exec.Command(f.Program.path("postgres"), "-D", f.data(""), "-h", host, "-p", port)
 	cmd.SysProcAttr, cmd.Env = f.attr, environ()
 	return cmd
 }
@@ -289,9 +296,14 @@ func makeTemplate(ctx context.Context, p Program, dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, passName), fmt.Appendf(nil, "*:*:%s:%s:%s\n", Database, Role, password), 0o600); err != nil {
 		return err
 	}
-	single := exec.CommandContext(ctx, p.path("postgres"), "--single", "-D", data, "-c", "exit_on_error=on", "postgres")
-	single.Stdin = strings.NewReader(fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'\nCREATE DATABASE %s OWNER %s\n", Role, password, Database, Role))
-	return run(single)
+	return p.single(ctx, data, fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'\nCREATE DATABASE %s OWNER %s\n", Role, password, Database, Role))
+}
+
+// single executes statements, one a line, in a database without a server. It ends in order.
+func (p Program) single(ctx context.Context, data, statements string) error {
+	cmd := exec.CommandContext(ctx, p.path("postgres"), "--single", "-D", data, "-c", "exit_on_error=on", "postgres")
+	cmd.Stdin = strings.NewReader(statements)
+	return run(cmd)
 }
 
 // run runs a program of the server's to its end.

@@ -23,16 +23,18 @@ var (
 )
 
 var locks = map[string]drive.Lock{
-	"redis-set":             {Open: openRedis},
-	"redis-replica-set":     {Open: openRedis},
-	"etcd-lease":            {Open: openEtcd, Unseen: byLease},
-	"etcd-lease-fenced":     {Open: openEtcd, Unseen: byLease, Fenced: true},
-	"nats-kv":               {Setup: setUpNATS, Open: openNATS, Unseen: byVersion},
-	"nats-kv-fenced":        {Setup: setUpNATS, Open: openNATS, Unseen: byVersion, Fenced: true},
-	"postgres-lease":        {Setup: setUpPostgres, Open: openPostgres},
-	"postgres-lease-fenced": {Setup: setUpPostgres, Open: openPostgres, Fenced: true},
-	"zookeeper-node":        {Open: openZooKeeper, Unseen: byVersion},
-	"zookeeper-node-fenced": {Open: openZooKeeper, Unseen: byVersion, Fenced: true},
+	"redis-set":              {Open: openRedis},
+	"redis-replica-set":      {Open: openRedis},
+	"etcd-lease":             {Open: openEtcd, Unseen: byLease},
+	"etcd-lease-fenced":      {Open: openEtcd, Unseen: byLease, Fenced: true},
+	"nats-kv":                {Setup: setUpNATS, Open: openNATS, Unseen: byVersion},
+	"nats-kv-fenced":         {Setup: setUpNATS, Open: openNATS, Unseen: byVersion, Fenced: true},
+	"postgres-lease":         {Setup: setUpPostgres, Open: openPostgres},
+	"postgres-lease-fenced":  {Setup: setUpPostgres, Open: openPostgres, Fenced: true},
+	"postgres-standby-lease": {Setup: setUpPostgres, Open: openPostgres},
+	"postgres-sync-lease":    {Setup: setUpPostgres, Open: openPostgres},
+	"zookeeper-node":         {Open: openZooKeeper, Unseen: byVersion},
+	"zookeeper-node-fenced":  {Open: openZooKeeper, Unseen: byVersion, Fenced: true},
 }
 
 func main() {

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
+	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,24 +15,54 @@ import (
 )
 
 // pgLease is a row for each lock. One statement takes it if its lease is over by the server's
-// clock, and counts: the count is the token. The row stays when the lock is given back.
+// clock, and counts: the count is the token. The row stays when the lock is given back. It is on the
+// server that takes writes.
 type pgLease struct {
 	at    string
 	table string
 	conn  *pgx.Conn // nil: none, or it is broken
 }
 
-func postgresURL(at drive.Place) string {
+// postgresAt is a connection string with all servers: the driver takes the first that takes writes.
+func postgresAt(at drive.Place) (string, error) {
 	_ = os.Unsetenv("PGPASSWORD") // a person's own would count for more than the file
-	u := url.URL{
-		Scheme: "postgres", User: url.User("fencepost"), Host: at.Nodes[0], Path: "fencepost",
-		RawQuery: url.Values{"passfile": {at.Secret}, "sslmode": {"disable"}}.Encode(),
+	var hosts, ports []string
+	for _, node := range at.Nodes {
+		host, port, err := net.SplitHostPort(node)
+		if err != nil {
+			return "", err
+		}
+		hosts, ports = append(hosts, host), append(ports, port)
 	}
-	return u.String()
+	passfile := strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(at.Secret)
+	return fmt.Sprintf("host=%s port=%s user=fencepost dbname=fencepost passfile='%s' sslmode=disable target_session_attrs=read-write",
+		strings.Join(hosts, ","), strings.Join(ports, ","), passfile), nil
+}
+
+// postgresRetry is left between looks for a server that takes writes.
+const postgresRetry = 50 * time.Millisecond
+
+// connectPostgres looks for one until ctx is over: at a failover there is none for a moment.
+func connectPostgres(ctx context.Context, at string) (*pgx.Conn, error) {
+	for {
+		conn, err := pgx.Connect(ctx, at)
+		if err == nil {
+			return conn, nil
+		}
+		select {
+		case <-time.After(postgresRetry):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 func setUpPostgres(ctx context.Context, at drive.Place) error {
-	conn, err := pgx.Connect(ctx, postgresURL(at))
+	server, err := postgresAt(at)
+	if err != nil {
+		return err
+	}
+	conn, err := connectPostgres(ctx, server)
 	if err != nil {
 		return err
 	}
@@ -41,13 +72,14 @@ func setUpPostgres(ctx context.Context, at drive.Place) error {
 }
 
 func openPostgres(_ context.Context, at drive.Place) (drive.Locker, error) {
-	return &pgLease{at: postgresURL(at), table: at.Name}, nil
+	server, err := postgresAt(at)
+	return &pgLease{at: server, table: at.Name}, err
 }
 
 // query makes a statement that returns one row, or none: then found is false.
 func (p *pgLease) query(ctx context.Context, to []any, sql string, args ...any) (found bool, err error) {
 	if p.conn == nil || p.conn.IsClosed() {
-		if p.conn, err = pgx.Connect(ctx, p.at); err != nil {
+		if p.conn, err = connectPostgres(ctx, p.at); err != nil {
 			p.conn = nil
 			return false, err
 		}

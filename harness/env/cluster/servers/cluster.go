@@ -69,7 +69,7 @@ type server struct {
 	*cluster.Machine
 	host    *sandbox.Host
 	dir     string
-	command func() (*exec.Cmd, error)
+	command func(ctx context.Context) (*exec.Cmd, error)
 }
 
 // Start starts a store's servers in the sandbox's network and returns when they serve. On
@@ -151,18 +151,17 @@ func (c *Cluster) start(ctx context.Context, network *sandbox.Network) (err erro
 // prepare makes a server that has not started yet.
 func (c *Cluster) prepare(ctx context.Context, network *sandbox.Network, i int) (_ *server, err error) {
 	n := &server{dir: c.Site.Dirs[i]}
-	command := func() (*exec.Cmd, error) { return c.command(i) }
+	command := func(context.Context, Site) (*exec.Cmd, error) { return c.command(i) }
 	if c.Kind.Lay != nil {
-		made, err := c.Kind.Lay(ctx, c.config.CacheDir, c.Site, i)
-		if err != nil {
-			return nil, err
-		}
-		command = func() (*exec.Cmd, error) { return made(), nil }
-	} else if err := c.lay(i); err != nil {
+		command, err = c.Kind.Lay(ctx, c.config.CacheDir, c.Site, i)
+	} else {
+		err = c.lay(i)
+	}
+	if err != nil {
 		return nil, err
 	}
-	n.command = func() (*exec.Cmd, error) {
-		cmd, err := command()
+	n.command = func(ctx context.Context) (*exec.Cmd, error) {
+		cmd, err := command(ctx, c.site())
 		if err == nil {
 			cmd.Env = append(cmd.Env, c.faketimeEnv(i)...)
 		}
@@ -217,8 +216,8 @@ func (c *Cluster) command(i int) (*exec.Cmd, error) {
 }
 
 // begin starts the process.
-func (n *server) begin(_ context.Context, _ int64, ended func(*history.ProcessLife)) (cluster.Life, error) {
-	cmd, err := n.command()
+func (n *server) begin(ctx context.Context, _ int64, ended func(*history.ProcessLife)) (cluster.Life, error) {
+	cmd, err := n.command(ctx)
 	if err != nil {
 		return nil, err
 	}

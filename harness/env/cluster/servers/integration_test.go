@@ -11,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/link"
+	"fencepost/harness/env/postgres"
 	"fencepost/harness/env/sandbox"
 )
 
@@ -120,6 +123,9 @@ func lives(ctx context.Context, t *testing.T, c *Cluster) {
 	if c.Kind.Cannot.Promote == "" {
 		failsOver(ctx, t, c)
 	}
+	if c.Kind.Name == postgresStandby.Name || c.Kind.Name == postgresSync.Name {
+		waits(ctx, t, c)
+	}
 }
 
 // jumps: a server's clock is set wrong while it runs, stays so in its next life, and is set right.
@@ -215,6 +221,40 @@ func failsOver(ctx context.Context, t *testing.T, c *Cluster) {
 			return err
 		})
 	}
+}
+
+// waits: a primary with a synchronous standby commits nothing without it, one with another does. A
+// promoted one commits alone, and waits again once it is followed.
+func waits(ctx context.Context, t *testing.T, c *Cluster) {
+	commit := func(i int) error {
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		s := c.site()
+		conn, err := pgx.Connect(ctx, postgres.ConnString(s.Addr(i), postgres.SecretIn(s.Dirs[i])))
+		must(t, err)
+		defer conn.Close(context.Background())
+		_, err = conn.Exec(ctx, "CREATE TABLE IF NOT EXISTS commits (n bigint); INSERT INTO commits VALUES (1)")
+		return err
+	}
+	without := func(primary int, standby cluster.Node) {
+		t.Helper()
+		must(t, standby.Pause(ctx))
+		err := commit(primary)
+		if waited := errors.Is(err, context.DeadlineExceeded); waited != (c.Kind.Name == postgresSync.Name) || !waited && err != nil {
+			t.Errorf("%s: a commit without its standby %s: %v", c.Kind.Name, standby.Name(), err)
+		}
+		must(t, standby.Resume(ctx))
+		must(t, c.WaitHealthy(ctx))
+		must(t, commit(primary))
+	}
+	old, next := c.Nodes()[0], c.Nodes()[1]
+	without(0, next)
+	must(t, old.Kill(ctx))
+	must(t, c.Promote(ctx, next.Name()))
+	must(t, commit(1))
+	must(t, old.Start(ctx))
+	must(t, old.WaitReady(ctx))
+	without(1, old)
 }
 
 // minority cuts a server off: it says itself that it sees no quorum, and sees one again.

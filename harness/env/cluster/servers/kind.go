@@ -32,9 +32,10 @@ type Kind struct {
 	Files func(s Site, i int) map[string]string
 	// Args are a server's command line after the program's own.
 	Args func(s Site, i int) []string
-	// Lay, of a store that needs more than files, makes a server's directory ready and returns
-	// what makes the command of each life; Files and Args are then not used.
-	Lay func(ctx context.Context, cacheDir string, s Site, i int) (command func() *exec.Cmd, err error)
+	// Lay, of a store that needs more than files, makes a server's directory ready, after those of
+	// the servers before it, and returns what makes the command of each life; Files and Args are
+	// then not used.
+	Lay func(ctx context.Context, cacheDir string, s Site, i int) (Command, error)
 	// EndSignal asks a server to end in order; 0: SIGTERM.
 	EndSignal syscall.Signal
 	// Secret is the file with what programs show to a server at a login; nil: they show nothing.
@@ -67,6 +68,9 @@ type Kind struct {
 	Role    func(ctx context.Context, s Site, i int) (Role, error)
 	Promote func(ctx context.Context, s Site, i int) error
 }
+
+// Command makes the command of a server's next life, at the site as it is then.
+type Command func(ctx context.Context, s Site) (*exec.Cmd, error)
 
 // Peer is a port of servers for each other.
 type Peer struct {
@@ -102,7 +106,7 @@ func (s Site) at(i, port int) string { return net.JoinHostPort(s.IPs[i], strconv
 func fetch(name string) string { return "scripts/fetch-store " + name }
 
 // kinds are all there are.
-var kinds = []Kind{etcd, nats, postgresOne, zookeeper, redis, redisReplica, redisFive}
+var kinds = []Kind{etcd, nats, postgresOne, postgresStandby, postgresSync, zookeeper, redis, redisReplica, redisFive}
 
 // Kinds are all there are.
 func Kinds() []Kind { return slices.Clone(kinds) }

@@ -54,8 +54,8 @@ func TestKindsAreComplete(t *testing.T) {
 				t.Errorf("%s has %s: %t, and cannot have it: %q", k.Name, what, c.has, c.why)
 			}
 		}
-		if (k.Mark == nil) != (k.Marked == nil) || k.Mark != nil && k.Cannot.LoseData != "" || k.Lay != nil && k.Cannot.LoseData == "" {
-			t.Errorf("%s: its servers cannot show, or cannot make good, that they lost their data", k.Name)
+		if (k.Mark == nil) != (k.Marked == nil) || k.Mark == nil && k.Promote != nil || k.Lay != nil && k.Cannot.LoseData == "" {
+			t.Errorf("%s: its servers cannot show, or cannot make good, what they lost", k.Name)
 		}
 		if found, err := Of(k.Name); err != nil || found.Name != k.Name {
 			t.Errorf("Of(%s): %s, %v", k.Name, found.Name, err)
