@@ -210,6 +210,10 @@ type World struct {
 	Rand *rand.Rand
 	// NewID returns globally unique nonces; default: random UUIDs.
 	NewID func() string
+	// Settle returns when the present instant is over; default nil: nobody waits for that. A test
+	// on a clock that stands still while anything runs lets what happens at one instant be taken up
+	// together by it, whichever goroutine comes first.
+	Settle func()
 }
 
 // planted are places where tests put mistakes.

@@ -145,6 +145,9 @@ func (o *owner) loop(stop context.Context) {
 		unarm := o.e.o.Clock.AfterFunc(max(o.nextWake()-o.now(), 0)+1, o.wake)
 		<-o.notify
 		unarm()
+		if o.e.o.Settle != nil {
+			o.e.o.Settle()
+		}
 	}
 }
 

@@ -25,8 +25,9 @@
 //
 // One process, which owns the one shard of the queue "default", has one slot: jobs run one
 // after the other. Ids, jitter and the time that the store takes come from fixed
-// seeds. So a test that does the same sees the same, to the millisecond; jobs that are due in one
-// millisecond run in the order of their ids. A change of the options may allow for more.
+// seeds, and what comes within a microsecond is taken up together. So a test that does the
+// same sees the same, to the millisecond; jobs that are due in one millisecond run in the
+// order of their ids. A change of the options may allow for more.
 //
 // # Crashes
 //

@@ -172,7 +172,7 @@ func story(t *testing.T) string {
 	var out strings.Builder
 	schedulertest.Test(t, func(t *testing.T, h *schedulertest.Harness) {
 		schedulertest.Handle(h, kind, func(_ context.Context, k *scheduler.Task, a args) error {
-			fmt.Fprintln(&out, time.Now().Truncate(time.Millisecond), k.Run.Job.ID, k.Run.ID, k.Run.Attempt, a.N)
+			fmt.Fprintln(&out, time.Now(), k.Run.Job.ID, k.Run.ID, k.Run.Attempt, a.N)
 			if a.N%3 == 0 && k.Run.Attempt < 3 {
 				return errors.New("on purpose")
 			}
@@ -190,7 +190,7 @@ func story(t *testing.T) string {
 	return out.String()
 }
 
-// TestTheSameEachTime: ids, tokens, jitter, order and milliseconds.
+// TestTheSameEachTime: ids, tokens, jitter, order and time, to the nanosecond.
 func TestTheSameEachTime(t *testing.T) {
 	t.Parallel()
 	first := story(t)

@@ -50,7 +50,7 @@ func (h *Harness) start() *process {
 		Engine: engine.Options{
 			Name: name, Queues: []engine.Queue{{Name: DefaultQueue, Shards: 1}},
 			Reads:   engine.Reads{InboxPoll: time.Minute, Horizon: time.Hour}, // fewer of them: a day takes a third of the time
-			World:   engine.World{Clock: clock.Go(), Rand: rand.New(rand.NewPCG(1, uint64(life))), NewID: p.nonce},
+			World:   engine.World{Clock: clock.Go(), Rand: rand.New(rand.NewPCG(1, uint64(life))), NewID: p.nonce, Settle: settleDown},
 			Reports: engine.Reports{Logger: slog.New(slog.DiscardHandler)},
 		},
 	}
@@ -91,6 +91,12 @@ func (h *Harness) start() *process {
 // of its crash is over then.
 const restart = time.Millisecond
 
+// settleDown lets everything else of a microsecond happen: the bubble's clock goes on when it has.
+// It ends at a whole one, so that it does not matter how often somebody is woken meanwhile.
+func settleDown() {
+	time.Sleep(time.Microsecond - time.Duration(time.Now().Nanosecond())%time.Microsecond)
+}
+
 func (p *process) nonce() string { return fmt.Sprint(p.o.Engine.Name, "/", p.nonces.Add(1)) }
 
 func (p *process) ownsAll() bool {
@@ -107,6 +113,7 @@ func (p *process) ownsAll() bool {
 // handle gives the process a handler, whose context ends when it crashes.
 func (p *process) handle(kind string, f worker.Handler) {
 	p.o.Handlers[kind] = func(ctx context.Context, t *worker.Task) error {
+		time.Sleep(time.Nanosecond) // who began the run does the rest of its work first
 		p.h.turn()
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
