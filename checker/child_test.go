@@ -14,6 +14,7 @@ import (
 	"fencepost/checker/property"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
+	"fencepost/internal/exetest"
 	"fencepost/internal/race"
 )
 
@@ -177,9 +178,7 @@ func TestChildThatDies(t *testing.T) {
 	t.Parallel()
 	script := func(body string) string {
 		name := filepath.Join(t.TempDir(), "exe")
-		if err := os.WriteFile(name, []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		exetest.Write(t, name, "#!/bin/sh\n"+body+"\n")
 		return name
 	}
 	dir := writeRun(t, simulate(small(4)))

@@ -29,10 +29,22 @@ var (
 	lateLook  = workload.LockLoad{LookDelay: 900 * time.Millisecond, AtOnce: 2}
 )
 
+// stands is of which loads one in so many requests finds its process standing still: what they are to
+// show are losses and takeovers, which else come by luck.
+func stands(load workload.LockLoad) int {
+	switch load {
+	case lateLook:
+		return 20
+	case renewing:
+		return 7
+	}
+	return 0
+}
+
 // lockRun is a run of the production client under a part of the workload.
 func lockRun(seed uint64, load workload.LockLoad, hold time.Duration) simrun.Config {
 	c := simrun.Draw(seed)
-	c.TTL, c.Workers, c.Clients, c.Load, c.Hold = 6*time.Second, 3, 2, load, hold
+	c.TTL, c.Workers, c.Clients, c.Load, c.Hold, c.Stands = 6*time.Second, 3, 2, load, hold, stands(load)
 	// A try may be refused by what a stale read shows: QUORUM shows none.
 	c.Faults.StaleRead, c.Faults.LateBy = 0, 2*c.TTL
 	switch c.Locks = 1; {

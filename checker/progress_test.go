@@ -8,6 +8,7 @@ import (
 
 	"fencepost/checker/past"
 	"fencepost/harness/record/history"
+	"fencepost/internal/race"
 )
 
 // going is a run of w1 and w2, of a client each, that have the lock by turns, a cycle
@@ -167,7 +168,11 @@ func goingOn(c *simConfig) { c.length, c.gap, c.pauses = 40*time.Second, 6*time.
 // else happens to it.
 func TestLegalProgress(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(10) {
+	seeds := uint64(10)
+	if race.Enabled {
+		seeds = 3
+	}
+	for seed := range seeds {
 		for _, world := range []func(uint64) simConfig{small, smallJobs} {
 			cfg := world(seed)
 			goingOn(&cfg)
@@ -223,8 +228,11 @@ func TestMinorityFaultThatStopsAll(t *testing.T) {
 		if jobs {
 			world = smallJobs
 		}
-		places := 0
-		for seed := uint64(0); seed < 4; seed++ {
+		places, seeds := 0, uint64(4)
+		if race.Enabled {
+			seeds = 1
+		}
+		for seed := range seeds {
 			probe := simulate(world(seed))
 			var from, to int64
 			for _, p := range probe.Phases() {

@@ -192,7 +192,7 @@ func TestSegments(t *testing.T) {
 	cfg := simConfig{seed: 5, workers: 2, clients: 1, locks: 1, ttl: 200 * time.Millisecond, length: 6 * time.Minute, noise: 0.02}
 	h := simulate(cfg)
 	a := past.New(h, false)
-	for _, pt := range []*linear.Partition{linear.OfRow(a.Rows[0], false, true), linear.OfSink(a.Sinks[0], true)} {
+	for _, pt := range []*linear.Partition{linear.OfRow(a.Rows[0], false, true), linear.OfSink(a.Sinks[0], true, true)} {
 		if n := len(slices.Collect(pt.Segments)); n < 3 {
 			t.Fatalf("%s: %d operations in %d segments", pt.Name, pt.Size, n)
 		}

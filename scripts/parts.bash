@@ -78,7 +78,8 @@ parts_end() {
 # day have the same tests.
 #
 #   TURN=20780   the turn of that day, counted from 1970-01-01 (UTC); without TURN today's.
-#                Even days: containers, Prometheus, own programs. Odd ones: external clusters, replays.
+#                Even days: two data centres, containers, Prometheus, own programs. Odd ones: external
+#                clusters, other releases, replays.
 #   TURN=all     everything
 
 # turn_begin exports TURN, and says which it is and how to repeat it.
@@ -91,7 +92,10 @@ turn_begin() {
   echo "turn $TURN: repeat it with TURN=$TURN make test; TURN=all make test takes everything"
 }
 
-# turn_of even, turn_of odd succeed on such days, and if everything is wanted.
+# As internal/turn has them.
+TURN_STORES=(etcd redis nats postgres zookeeper)
+
+# turn_of even, turn_of odd and turn_of STORE succeed on such days, and if everything is wanted.
 turn_of() {
-  [[ $TURN == all || $1 == even && $((TURN % 2)) == 0 || $1 == odd && $((TURN % 2)) == 1 ]]
+  [[ $TURN == all || $1 == even && $((TURN % 2)) == 0 || $1 == odd && $((TURN % 2)) == 1 || $1 == "${TURN_STORES[TURN % ${#TURN_STORES[@]}]}" ]]
 }

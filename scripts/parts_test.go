@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"fencepost/internal/exetest"
+	"fencepost/internal/turn"
 )
 
 // TestParts: parts are told in order with those of scripts that they start, a failed one ends
@@ -61,10 +64,7 @@ func testReal(t *testing.T, turn string) (code int, out string) {
 	t.Helper()
 	dir := t.TempDir()
 	write := func(name, text string) {
-		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		exetest.Write(t, filepath.Join(dir, name), text)
 	}
 	for _, name := range []string{"test-real", "parts.bash"} {
 		text, err := os.ReadFile(name)
@@ -129,6 +129,11 @@ func TestTurns(t *testing.T) {
 	}
 	if slices.Contains(parts["20780"], "external clusters") || !slices.Contains(parts["20780"], "containers") {
 		t.Errorf("an even day has %v", parts["20780"])
+	}
+	for day := 20780; day < 20785; day++ {
+		if _, out := testReal(t, fmt.Sprint(day)); strings.Contains(out, "-skip ^(TestController|") == turn.HasStore(day, "postgres") {
+			t.Errorf("on day %d schedulers on PostgreSQL are left out, or not\n%s", day, out)
+		}
 	}
 	for _, turn := range []string{"1.5", "-1", "some", "08"} {
 		if code, out := testReal(t, turn); code != 64 || !strings.Contains(out, "neither a number nor all") {

@@ -56,10 +56,10 @@ func TestStopsAreNoAttempts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := sim.New()
 		j := aJob("long")
-		j.MaxAttempts, j.MaxDuration = 2, 5*time.Hour
+		j.MaxAttempts, j.MaxDuration = 2, 5*time.Minute
 		failed := false
 		h := func(ctx context.Context, _ *worker.Task) error {
-			if err := clock.Go().Sleep(ctx, 2*time.Hour); err != nil || failed {
+			if err := clock.Go().Sleep(ctx, 2*time.Minute); err != nil || failed {
 				return err
 			}
 			failed = true
@@ -68,11 +68,11 @@ func TestStopsAreNoAttempts(t *testing.T) {
 		for n := range 8 {
 			a := run(t, s, fmt.Sprint("life ", n), h, func(o *engine.Options) { o.DrainTimeout = time.Second })
 			a.put(t, j)
-			time.Sleep(time.Hour)
+			time.Sleep(time.Minute)
 			a.end(t)
 		}
 		b := run(t, s, "last", h)
-		time.Sleep(5 * time.Hour)
+		time.Sleep(5 * time.Minute)
 		if st, n := b.state(j.ID); st != job.Completed || n != 10 {
 			t.Errorf("%s after %d claims", st, n)
 		}

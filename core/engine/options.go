@@ -210,9 +210,9 @@ type World struct {
 	Rand *rand.Rand
 	// NewID returns globally unique nonces; default: random UUIDs.
 	NewID func() string
-	// Settle returns when the present instant is over; default nil: nobody waits for that. A test
-	// on a clock that stands still while anything runs lets what happens at one instant be taken up
-	// together by it, whichever goroutine comes first.
+	// Settle returns when all that happens at the present instant has happened; default nil: nobody
+	// waits for that. It is for tests whose clock stands still while anything runs: with it, the
+	// order in which goroutines run does not matter.
 	Settle func()
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fencepost/core/engine"
@@ -108,20 +109,27 @@ func TestNoneWaitsForAnother(t *testing.T) {
 // TestTheOwnerKnowsTheTime that an enqueue has left, and gives it up in time for its answer.
 func TestTheOwnerKnowsTheTime(t *testing.T) {
 	t.Parallel()
-	var left time.Duration
-	o := &owner{enqueue: func(ctx context.Context, j job.Job) (engine.Receipt, error) {
-		end, _ := ctx.Deadline()
-		left = time.Until(end)
-		<-ctx.Done()
-		return engine.Receipt{}, &engine.EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: ctx.Err()}
-	}}
-	client, addr := serve(t, forward.Handler(o))
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	_, err := client.Enqueue(ctx, addr, aJob())
-	if store.OutcomeOf(err) != store.Fail || left > 1900*time.Millisecond || left < time.Second {
-		t.Errorf("%v, outcome %s; the owner had %s", err, store.OutcomeOf(err), left)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var left time.Duration
+		h := forward.Handler(&owner{enqueue: func(ctx context.Context, j job.Job) (engine.Receipt, error) {
+			end, _ := ctx.Deadline()
+			left = time.Until(end)
+			<-ctx.Done()
+			return engine.Receipt{}, &engine.EnqueueError{Job: j.ID, Outcome: store.Fail, Cause: ctx.Err()}
+		}})
+		client := forward.NewClient(tripper(func(r *http.Request) (*http.Response, error) {
+			rec := httptest.NewRecorder()
+			h.ServeHTTP(rec, r)
+			time.Sleep(90 * time.Millisecond) // the answer's way
+			return rec.Result(), nil
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err := client.Enqueue(ctx, "a:80", aJob())
+		if store.OutcomeOf(err) != store.Fail || left != 1900*time.Millisecond {
+			t.Errorf("%v, outcome %s; the owner had %s", err, store.OutcomeOf(err), left)
+		}
+	})
 }
 
 // TestTheVersionBefore takes one enqueue a request, and is given it so.
@@ -170,52 +178,54 @@ func TestLeftAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var down atomic.Bool
-			var requests, pings atomic.Int64
-			h := forward.Handler(&stub{rec: engine.Receipt{ID: aJob().ID}})
-			client := forward.NewClient(tripper(func(r *http.Request) (*http.Response, error) {
-				count, err := &requests, c.enqueue
-				if r.URL.Path == "/internal/v1/ping" {
-					count, err = &pings, c.ping
+			synctest.Test(t, func(t *testing.T) {
+				var down atomic.Bool
+				var requests, pings atomic.Int64
+				h := forward.Handler(&stub{rec: engine.Receipt{ID: aJob().ID}})
+				client := forward.NewClient(tripper(func(r *http.Request) (*http.Response, error) {
+					count, err := &requests, c.enqueue
+					if r.URL.Path == "/internal/v1/ping" {
+						count, err = &pings, c.ping
+					}
+					count.Add(1)
+					if down.Load() && err != nil {
+						return nil, err
+					}
+					rec := httptest.NewRecorder()
+					h.ServeHTTP(rec, r)
+					return rec.Result(), nil
+				}))
+				ask := func() error { return second(client.Enqueue(t.Context(), "a:80", aJob())) }
+				down.Store(true)
+				if err := ask(); store.OutcomeOf(err) != c.outcome {
+					t.Errorf("%v, outcome %s", err, store.OutcomeOf(err))
 				}
-				count.Add(1)
-				if down.Load() && err != nil {
-					return nil, err
+				time.Sleep(10 * time.Millisecond) // for the ping
+				told := 0
+				for range 1000 {
+					if err := ask(); errors.Is(err, c.told) && store.OutcomeOf(err) == store.Fail {
+						told++
+					}
 				}
-				rec := httptest.NewRecorder()
-				h.ServeHTTP(rec, r)
-				return rec.Result(), nil
-			}))
-			ask := func() error { return second(client.Enqueue(t.Context(), "a:80", aJob())) }
-			down.Store(true)
-			if err := ask(); store.OutcomeOf(err) != c.outcome {
-				t.Errorf("%v, outcome %s", err, store.OutcomeOf(err))
-			}
-			time.Sleep(10 * time.Millisecond) // for the ping
-			told := 0
-			for range 1000 {
-				if err := ask(); errors.Is(err, c.told) && store.OutcomeOf(err) == store.Fail {
-					told++
+				if n := requests.Load(); n > 1 || pings.Load() > 1 || told < 1000 {
+					t.Errorf("%d requests, %d pings, and %d of 1000 were told", n, pings.Load(), told)
 				}
-			}
-			if n := requests.Load(); n > 10 || pings.Load() > 10 || told < 990 {
-				t.Errorf("%d requests, %d pings, and %d of 1000 were told", n, pings.Load(), told)
-			}
-			down.Store(false)
-			for end := time.Now().Add(10 * time.Second); ask() != nil; time.Sleep(5 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatal("it is never asked again")
+				down.Store(false)
+				for end := time.Now().Add(10 * time.Second); ask() != nil; time.Sleep(5 * time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatal("it is never asked again")
+					}
 				}
-			}
-			before := requests.Load()
-			for range 5 {
-				if err := ask(); err != nil {
-					t.Error(err)
+				before := requests.Load()
+				for range 5 {
+					if err := ask(); err != nil {
+						t.Error(err)
+					}
 				}
-			}
-			if n := requests.Load() - before; n != 5 {
-				t.Errorf("%d requests for 5 enqueues, one after the other", n)
-			}
+				if n := requests.Load() - before; n != 5 {
+					t.Errorf("%d requests for 5 enqueues, one after the other", n)
+				}
+			})
 		})
 	}
 }
@@ -227,16 +237,17 @@ func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r
 // TestCallersThatGo are no reason to leave a process alone.
 func TestCallersThatGo(t *testing.T) {
 	t.Parallel()
+	callers, leave := context.WithCancel(t.Context())
+	defer leave()
 	o := &owner{enqueue: func(ctx context.Context, j job.Job) (engine.Receipt, error) {
 		if j.Key == "held" {
+			leave()
 			<-ctx.Done()
 		}
 		return engine.Receipt{ID: j.ID}, nil
 	}}
 	client, addr := serve(t, forward.Handler(o))
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(20*time.Millisecond, cancel)
-	if _, err := client.Enqueue(ctx, addr, keyed("held")); store.OutcomeOf(err) != store.Unknown || !errors.Is(err, context.Canceled) {
+	if _, err := client.Enqueue(callers, addr, keyed("held")); store.OutcomeOf(err) != store.Unknown || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, outcome %s", err, store.OutcomeOf(err))
 	}
 	time.Sleep(20 * time.Millisecond)

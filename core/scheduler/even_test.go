@@ -2,9 +2,13 @@ package scheduler_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +17,7 @@ import (
 
 	"fencepost/core/clock"
 	"fencepost/core/engine"
+	"fencepost/core/forward"
 	"fencepost/core/job"
 	"fencepost/core/member"
 	"fencepost/core/scheduler"
@@ -30,6 +35,8 @@ type cell struct {
 	expected []string
 	// through is what schedulers see of the store; nil: the store.
 	through func(store.Shards) store.Shards
+	// wires are how they reach each other; nil: they do not.
+	wires *wires
 
 	lives map[string]int          // of a name
 	beats map[string]*sim.Session // of its last life
@@ -42,6 +49,22 @@ func newCell(n int, expected ...string) *cell {
 	return &cell{store: sim.New(), ttl: 6 * time.Second, queues: []string{"q"}, n: n, expected: expected,
 		lives: map[string]int{}, beats: map[string]*sim.Session{}, ran: map[string]int{}}
 }
+
+// wires are handlers by their address.
+type wires struct{ sync.Map }
+
+func (w *wires) RoundTrip(r *http.Request) (*http.Response, error) {
+	h, ok := w.Load(r.URL.Host)
+	if !ok {
+		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	}
+	rec := httptest.NewRecorder()
+	h.(http.Handler).ServeHTTP(rec, r)
+	return rec.Result(), nil
+}
+
+// addrOf is where a life is reached.
+func addrOf(life string) string { return life + ":80" }
 
 const runTime = 200 * time.Millisecond
 
@@ -65,7 +88,7 @@ func (c *cell) begin(t *testing.T, name string) (s *scheduler.Scheduler, stop fu
 	if c.through != nil {
 		shards = c.through(shards)
 	}
-	s, err = scheduler.New(scheduler.Options{Shards: shards, Members: group,
+	o := scheduler.Options{Shards: shards, Members: group,
 		Handlers: scheduler.Handlers{"k": func(_ context.Context, k *worker.Task) error {
 			time.Sleep(runTime)
 			c.mu.Lock()
@@ -76,9 +99,15 @@ func (c *cell) begin(t *testing.T, name string) (s *scheduler.Scheduler, stop fu
 		Engine: engine.Options{
 			Name: life, Queues: queues,
 			Ownership: engine.Ownership{TTL: c.ttl}, World: engine.World{Clock: clock.Go()}, Reports: engine.Reports{Logger: quiet},
-		}})
-	if err != nil {
+		}}
+	if c.wires != nil {
+		o.Engine.Addr, o.Engine.Forward = addrOf(life), forward.NewClient(c.wires).Enqueue
+	}
+	if s, err = scheduler.New(o); err != nil {
 		t.Fatal(err)
+	}
+	if c.wires != nil {
+		c.wires.Store(addrOf(life), s.Wire(c.wires))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -232,92 +261,54 @@ func TestNothingMovesTooSoon(t *testing.T) {
 // says so.
 func TestTheNextOwnerIsNamed(t *testing.T) {
 	t.Parallel()
-	p := &pair{t, sim.New(), make(chan string, 1)}
-	a := p.begin("a")
-	p.owned("a", shards)
-	b := p.begin("b")
-	addr, named := p.owned("b", shards/2), 0
-	for _, c := range p.store.ShardChanges() {
-		if c.To.Owner == "" && c.To.Addr == addr {
-			named++
-		}
-	}
-	if named != shards/2 {
-		t.Errorf("%d of %d moves name their next owner", named, shards/2)
-	}
-	p.stop(a, b)
-}
-
-// pair is two processes with peer servers that take shards from each other within seconds.
-type pair struct {
-	*testing.T
-	store *sim.Store
-	ran   chan string
-}
-
-func (p *pair) begin(name string) *process {
-	return start(p.T, p.store, name, 0, p.ran, func(o *scheduler.Options) {
-		var err error
-		o.Engine.TTL = time.Second
-		o.Members, err = member.New(member.Options{Store: o.Shards.(*sim.Session), Cell: "c", Name: name, TTL: o.Engine.TTL, Logger: o.Engine.Logger})
-		if err != nil {
-			p.Fatal(err)
-		}
-	})
-}
-
-// owned waits until a process has so many shards, and returns where it is.
-func (p *pair) owned(name string, want int) (addr string) {
-	p.Helper()
-	for range 3000 {
-		n := 0
-		for i := range shards {
-			if h, _ := p.store.ShardRows(store.ShardID{Queue: "q", Shard: i}); h.Owner == name {
-				n, addr = n+1, h.Addr
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(4)
+		c.wires = &wires{}
+		_, stopA := c.begin(t, "a")
+		time.Sleep(c.ttl)
+		_, stopB := c.begin(t, "b")
+		time.Sleep(4 * c.ttl)
+		c.even(t, "b has come", 2)
+		named := 0
+		for _, change := range c.store.ShardChanges() {
+			if change.To.Owner == "" && change.To.Addr == addrOf("b.1") {
+				named++
 			}
 		}
-		if n == want {
-			return addr
+		if named != c.n/2 {
+			t.Errorf("%d of %d moves name their next owner", named, c.n/2)
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	p.Fatalf("%s does not have %d shards", name, want)
-	return ""
-}
-
-// stop stops processes.
-func (p *pair) stop(all ...*process) {
-	for _, x := range all {
-		x.stop()
-		if err := <-x.end; err != nil {
-			p.Error(err)
-		}
-	}
+		stopA()
+		stopB()
+	})
 }
 
 // TestNothingMovesToWhoHasLeft: the others see up to a third of a ttl later that a process has stopped. What
 // they got from it they do not give back meanwhile: nobody would have it.
 func TestNothingMovesToWhoHasLeft(t *testing.T) {
 	t.Parallel()
-	for late := range 3 { // how long after its last look the other one stops
+	for late := range 12 { // how long after its last look the other one stops
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
 			t.Parallel()
-			p := &pair{t, sim.New(), make(chan string, 1)}
-			a := p.begin("a")
-			p.owned("a", shards)
-			b := p.begin("b")
-			p.owned("b", shards/2)
-			time.Sleep(2*time.Second + time.Duration(late)*time.Second/36)
-			p.stop(b)
-			p.owned("a", shards)
-			n := len(p.store.ShardChanges())
-			time.Sleep(time.Second)
-			for _, c := range p.store.ShardChanges()[n:] {
-				if c.To.Owner == "" {
-					t.Errorf("%s is given away after the other has stopped", c.Shard)
+			synctest.Test(t, func(t *testing.T) {
+				c := newCell(4)
+				c.wires = &wires{}
+				_, stopA := c.begin(t, "a")
+				time.Sleep(c.ttl)
+				_, stopB := c.begin(t, "b")
+				time.Sleep(4*c.ttl + time.Duration(late)*c.ttl/36)
+				c.even(t, "b has come", 2)
+				stopB()
+				n := len(c.store.ShardChanges())
+				time.Sleep(2 * c.ttl)
+				c.even(t, "b has left", 1)
+				for _, change := range c.store.ShardChanges()[n:] {
+					if change.To.Owner == "" {
+						t.Errorf("%s is given away after the other has stopped", change.Shard)
+					}
 				}
-			}
-			p.stop(a)
+				stopA()
+			})
 		})
 	}
 }

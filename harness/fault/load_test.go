@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fencepost/harness/target/control"
+	"fencepost/harness/target/fleet"
 )
 
 // TestLoads: a load is seen when workers do what they are told, and only then; and nobody is
@@ -31,7 +34,13 @@ func TestLoads(t *testing.T) {
 			env.Inert = c.inert
 			mustProve(t, env, saturate, c.lasts, c.first)
 			if c.second != nil {
-				mustProve(t, env, overload, settling, *c.second)
+				mustProveAfter(t, env, overload, func() {
+					time.Sleep(settling)
+					for _, w := range env.Fleet.Workers() { // what comes is counted by what was told last
+						before := w.Stats().Came
+						awaitStats(t, w, func(s control.Stats) bool { return s.Came > before })
+					}
+				}, *c.second)
 				return
 			}
 			f, err := New(overload)
@@ -40,6 +49,16 @@ func TestLoads(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// awaitStats waits for what a worker tells.
+func awaitStats(t *testing.T, w *fleet.Worker, cond func(control.Stats) bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !cond(w.Stats()); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%+v", w.Stats())
+		}
 	}
 }
 
@@ -52,15 +71,7 @@ func TestLoadOfALifeToCome(t *testing.T) {
 	l, err := env.For("saturate", nil).offer([]string{"w1"}, saturating)
 	must(t, err)
 	must(t, w.Start(t.Context()))
-	busy := func(want int64) {
-		t.Helper()
-		for end := time.Now().Add(10 * time.Second); w.Stats().Enqueuing != want; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%+v, want %d enqueues", w.Stats(), want)
-			}
-		}
-	}
-	busy(saturatingOpen)
+	awaitStats(t, w, func(s control.Stats) bool { return s.Enqueuing == saturatingOpen })
 	must(t, l.Heal(t.Context()))
-	busy(0)
+	awaitStats(t, w, func(s control.Stats) bool { return s.Enqueuing == 0 })
 }

@@ -79,6 +79,7 @@ type sinkWorld struct {
 	reports    []effectReport
 	counts     map[string]int
 	forgets    bool // keys are forgotten as soon as may be
+	trims      bool // they are when all is over, step by step, and a copy of the first step comes last
 	noRaise    bool
 	noAwait    bool
 }
@@ -116,7 +117,9 @@ func runSinkSim(t *testing.T, seed uint64, change func(*sinkWorld)) *sinkWorld {
 	synctest.Test(t, func(t *testing.T) {
 		w.db.net = sim.New().Connect("sink", seed) // of the bubble
 		w.db.faults(faults)
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		const lasts = 30 * time.Second
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), lasts)
 		defer cancel()
 		var wg sync.WaitGroup
 		for i := range 3 {
@@ -124,17 +127,31 @@ func runSinkSim(t *testing.T, seed uint64, change func(*sinkWorld)) *sinkWorld {
 			rnd := rand.New(rand.NewPCG(seed, uint64(i)+50))
 			wg.Go(func() { w.holder(ctx, s, rnd, i) })
 		}
+		late := &lateTrim{database: w.db}
 		if w.forgets {
 			s := newSink(w.db, time.Second)
+			if w.trims {
+				s = newSink(late, time.Second)
+			}
 			rnd := rand.New(rand.NewPCG(seed, 60))
 			// It goes on when nothing else changes the header, so that late copies find it as they left it.
-			ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), lasts+10*time.Second)
 			defer cancel()
-			wg.Go(func() { w.forgetter(ctx, s, rnd) })
+			wg.Go(func() {
+				before := func() time.Time { return time.Now().Add(-time.Duration(rnd.Int64N(int64(3 * time.Second)))) }
+				if w.trims {
+					time.Sleep(lasts)
+					before = func() time.Time { return begun.Add(3 * (time.Since(begun) - lasts)) }
+				}
+				w.forgetter(ctx, s, rnd, before)
+			})
 		}
 		wg.Wait()
 		time.Sleep(time.Minute) // the last copies land
 		w.db.heal()
+		if late.held != nil {
+			_, _, _ = w.db.CAS(t.Context(), 0, late.held...)
+		}
 		w.judge(t)
 	})
 	if w.db.unexpected != nil {
@@ -172,12 +189,13 @@ func (w *sinkWorld) holder(ctx context.Context, s *Sink, rnd *rand.Rand, id int)
 	}
 }
 
-// forgetter drops keys soon after their acceptance, some that are still being retried.
-func (w *sinkWorld) forgetter(ctx context.Context, s *Sink, rnd *rand.Rand) {
+// forgetter drops keys of before an instant, again and again: soon after their acceptance these
+// are some that are still being retried.
+func (w *sinkWorld) forgetter(ctx context.Context, s *Sink, rnd *rand.Rand, before func() time.Time) {
 	for ctx.Err() == nil {
 		pause(ctx, rnd, 500*time.Millisecond)
 		call, cancel := context.WithTimeout(ctx, time.Duration(1+rnd.Int64N(int64(5*time.Second))))
-		n, err := s.Forget(call, simResource, time.Now().Add(-time.Duration(rnd.Int64N(int64(3*time.Second)))))
+		n, err := s.Forget(call, simResource, before())
 		if err == nil && n > 0 {
 			w.count("forget")
 		}
@@ -340,7 +358,7 @@ func TestSinkSimulationFindsPlantedBugs(t *testing.T) {
 		"raise is not awaited":              func(w *sinkWorld) { w.noAwait = true },
 		"the header's condition is ignored": func(w *sinkWorld) { w.db.noHeaderCheck = true },
 		"sink-seal-locks-out":               func(w *sinkWorld) { w.forgets, w.db.losesSeals = true, true },
-		"a trim's copy counts at any time":  func(w *sinkWorld) { w.forgets, w.db.forgetsDrops = true, true },
+		"a trim's copy counts at any time":  func(w *sinkWorld) { w.forgets, w.trims, w.db.forgetsDrops = true, true, true },
 		"a rejection shows no key":          func(w *sinkWorld) { w.db.hidesKeys = true },
 	} {
 		t.Run(name, func(t *testing.T) {

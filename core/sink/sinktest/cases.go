@@ -212,14 +212,18 @@ func manyKeys(ctx context.Context, tt T, s sink.Sink, resource string) {
 
 func tokensNeverFall(ctx context.Context, tt T, s sink.Sink, resource string) {
 	t := test{tt, ctx, s, resource}
+	const n = 10
 	var wg sync.WaitGroup
-	for i := range int64(10) {
+	for i := range int64(n) {
 		wg.Go(func() {
-			if _, err := s.Raise(ctx, resource, issuer, i+1); err != nil {
+			// A sink that sends copies may not know whether a higher token came before the first of them.
+			overtaken := func(err error) bool { return i+1 < n && errors.Is(err, sink.ErrStaleAfterUnknown) }
+			if _, err := s.Raise(ctx, resource, issuer, i+1); err != nil && !overtaken(err) {
 				t.Errorf("Raise: %v", err)
 			}
 			a, err := s.Accept(ctx, resource, issuer, i+1, effect(fmt.Sprintf("k%d", i), i))
 			switch {
+			case overtaken(err):
 			case err != nil:
 				t.Errorf("Accept: %v", err)
 			case a.Result == sink.Stale && a.Seen <= i+1:

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"fencepost/internal/exetest"
 	"fencepost/scripts"
 )
 
@@ -186,9 +187,8 @@ func TestCheckJarsSaysWhatIsWrong(t *testing.T) {
 // fakeJava writes a program that answers as `java -version` does.
 func fakeJava(t *testing.T, home, version string, exit string) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Join(home, "bin"), 0o755))
 	text := "#!/bin/sh\necho 'openjdk version \"" + version + "\" 2025-04-15' >&2\necho 'OpenJDK 64-Bit Server VM (build " + version + ")' >&2\nexit " + exit + "\n"
-	must(t, os.WriteFile(filepath.Join(home, "bin", "java"), []byte(text), 0o755))
+	exetest.Write(t, filepath.Join(home, "bin", "java"), text)
 }
 
 func TestAskJava(t *testing.T) {

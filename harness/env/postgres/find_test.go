@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/internal/exetest"
+
 	"go.uber.org/goleak"
 )
 
@@ -15,7 +17,7 @@ func server(t *testing.T, dir, says string, programs ...string) string {
 	t.Helper()
 	must(t, os.MkdirAll(dir, 0o755))
 	for _, name := range programs {
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+says+"'\n"), 0o755))
+		exetest.Write(t, filepath.Join(dir, name), "#!/bin/sh\necho '"+says+"'\n")
 	}
 	return dir
 }

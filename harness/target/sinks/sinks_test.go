@@ -19,6 +19,7 @@ import (
 	"fencepost/harness/target/sinks/lab"
 	"fencepost/harness/target/system"
 	"fencepost/internal/docpage"
+	"fencepost/internal/exetest"
 )
 
 // TestMain is a service if the executable is called as one.
@@ -174,8 +175,8 @@ func TestUnfenced(t *testing.T) {
 	}
 }
 
-// What a program of a user's own sends past the rules is taken whatever its token, and once;
-// without the headers of an effect it is not.
+// What a program of a user's own sends past the rules is taken whatever its token, and once, or once
+// for each run of a job; without the headers of an effect it is not.
 func TestUnchecked(t *testing.T) {
 	t.Parallel()
 	k := found(t, HTTP)
@@ -183,9 +184,9 @@ func TestUnchecked(t *testing.T) {
 	if _, err := c.Raise(t.Context(), "r", "l", 5); err != nil {
 		t.Fatal(err)
 	}
-	send := func(token, key string) (int, string) {
+	send := func(path, token, key string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.Addr()+"/lab/effects", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.Addr()+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,14 +201,18 @@ func TestUnchecked(t *testing.T) {
 		return resp.StatusCode, resp.Header.Get(httpsink.HeaderResult)
 	}
 	for _, x := range []struct {
-		token, key, result string
-		status             int
-	}{{"2", "late", "applied", 200}, {"2", "late", "duplicate", 200}, {"", "late", "invalid", 400}, {"2", "", "invalid", 400}} {
-		if status, result := send(x.token, x.key); status != x.status || result != x.result {
+		path, token, key, result string
+		status                   int
+	}{
+		{lab.PathEffects, "2", "late", "applied", 200}, {lab.PathEffects, "2", "late", "duplicate", 200}, {lab.PathEffects, "3", "late", "duplicate", 200},
+		{lab.PathEffects, "", "late", "invalid", 400}, {lab.PathEffects, "2", "", "invalid", 400},
+		{lab.PathRuns, "2", "late", "duplicate", 200}, {lab.PathRuns, "3", "late", "applied", 200}, {lab.PathRuns, "3", "late", "duplicate", 200},
+	} {
+		if status, result := send(x.path, x.token, x.key); status != x.status || result != x.result {
 			t.Errorf("%+v: %d %s", x, status, result)
 		}
 	}
-	if l, err := c.Ledger(t.Context(), "r"); err != nil || len(l) != 2 || l[1].Token != 2 || l[1].Value != 7 {
+	if l, err := c.Ledger(t.Context(), "r"); err != nil || len(l) != 3 || l[1].Token != 2 || l[1].Value != 7 || l[2].Token != 3 || l[2].Key != "late" {
 		t.Errorf("%+v, %v", l, err)
 	}
 	all, err := c.(remote).Resources(t.Context())
@@ -296,9 +301,7 @@ func TestCannotStart(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "make build") {
 		t.Errorf("no executable: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, httpBinary), []byte("#!/bin/sh\necho the disk is full\nexit 3\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	exetest.Write(t, filepath.Join(dir, httpBinary), "#!/bin/sh\necho the disk is full\nexit 3\n")
 	_, err = k.Start(t.Context(), Options{BinDir: dir, Log: filepath.Join(dir, "sink.log")})
 	if err == nil || !strings.Contains(err.Error(), "ended before it answered: exit status 3") || !strings.Contains(err.Error(), "the disk is full") {
 		t.Errorf("it ends: %v", err)
