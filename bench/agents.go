@@ -97,24 +97,14 @@ func (b *bench) launch(ctx context.Context) error {
 }
 
 func startAgent(l Launch, cfg AgentConfig) (*agent, error) {
-	theirIn, in, err := os.Pipe()
+	name := fmt.Sprintf("process %d", cfg.Process)
+	proc, in, out, err := StartPiped(osproc.Spec{
+		Kind: history.LifeWorker, Name: name, Command: l.Command(), Log: filepath.Join(l.Dir, fmt.Sprintf(logName, cfg.Process)), Traces: true,
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer theirIn.Close()
-	out, theirOut, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, in.Close())
-	}
-	defer theirOut.Close()
-	cmd := l.Command()
-	cmd.Stdin, cmd.Stdout = theirIn, theirOut
-	name := fmt.Sprintf("process %d", cfg.Process)
-	a := &agent{number: cfg.Process, in: in, answers: make(chan answer, 16), prepare: cmp.Or(l.prepare, prepareLimit)}
-	a.proc, err = osproc.Start(osproc.Spec{Kind: history.LifeWorker, Name: name, Command: cmd, Log: filepath.Join(l.Dir, fmt.Sprintf(logName, cfg.Process)), Traces: true})
-	if err != nil {
-		return nil, errors.Join(err, in.Close(), out.Close())
-	}
+	a := &agent{number: cfg.Process, proc: proc, in: in, answers: make(chan answer, 16), prepare: cmp.Or(l.prepare, prepareLimit)}
 	go a.read(out)
 	return a, a.send(cfg)
 }

@@ -1,6 +1,9 @@
 package bench
 
 import (
+	"errors"
+	"time"
+
 	"github.com/prometheus/procfs"
 
 	"fencepost/reports"
@@ -15,8 +18,8 @@ type spent map[string]float64
 // sent.
 func (w Window) spent(t Traffic) spent {
 	out := spent{}
-	if own, err := ownTime(); err == nil {
-		out[reports.SpentClientCPU] = own.Seconds()
+	if clients, err := w.clientTime(); err == nil {
+		out[reports.SpentClientCPU] = clients.Seconds()
 	}
 	t.spentIn(out)
 	if n, ok := w.syncs.total(); ok {
@@ -29,6 +32,13 @@ func (w Window) spent(t Traffic) spent {
 		}
 	}
 	return out
+}
+
+// clientTime is the processor time of the clients' processes, this one among them.
+func (w Window) clientTime() (time.Duration, error) {
+	own, err := ownTime()
+	others, othersErr := timeOf(w.Clients)
+	return own + others, errors.Join(err, othersErr)
 }
 
 // spentIn says how many requests were sent, if any was.

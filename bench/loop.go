@@ -128,13 +128,13 @@ func (w Window) Loop(ctx context.Context, op Operator) (Sample, error) {
 		wg.Go(func() { t.loop(opCtx, op, th, over) })
 	}
 	Until(ctx, start)
-	before, sky := op.Traffic(), readWeather(w.PIDs)
+	before, sky := op.Traffic(), w.weather()
 	if w.Lead > 0 {
 		cost = w.spent(before)
 	}
 	Until(ctx, end)
 	// The load is that of the window, without draining.
-	after, busy := op.Traffic(), readWeather(w.PIDs).since(sky)
+	after, busy := op.Traffic(), w.weather().since(sky)
 	var all spent
 	if w.Lead > 0 {
 		all = w.spent(after)

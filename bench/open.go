@@ -24,7 +24,7 @@ func (w Window) Open(ctx context.Context, op Operator) (Sample, error) {
 	opCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.Length+DrainTimeout)
 	defer cancel()
 	first := op.Traffic()
-	cost, sky := w.spent(first), readWeather(w.PIDs)
+	cost, sky := w.spent(first), w.weather()
 	o := &openTally{tally: newTally(w.Arm, start, start.Add(w.Length)), threads: make(chan *Thread, w.Arm.Threads), waiting: map[int]time.Time{}}
 	for i := range w.Arm.Threads {
 		o.threads <- w.Thread(i)
@@ -49,7 +49,7 @@ func (w Window) Open(ctx context.Context, op Operator) (Sample, error) {
 	s := o.sample
 	s.Arm, s.Round, s.Started, s.Seconds, s.Offered = w.Arm.ID, w.Round, start, w.Length.Seconds(), w.Rate
 	// The load is that of the window and of the end of what came within it.
-	s.Load = readWeather(w.PIDs).since(sky)
+	s.Load = w.weather().since(sky)
 	last := op.Traffic()
 	s.Sent, s.Ended, s.Done = last.Minus(first), s.OK, s.OK
 	s.Cost = w.spent(last).since(cost, s.Done)

@@ -261,9 +261,10 @@ type Window struct {
 	// Rate is that of an open load, in operations a second.
 	Rate float64
 	Seed uint64
-	// PIDs are the database's processes on this machine.
-	PIDs  []int
-	syncs *syncs // of theirs; nil: not counted
+	// PIDs are the database's processes on this machine, Clients those of clients beside this one.
+	PIDs    []int
+	Clients []int
+	syncs   *syncs // of theirs; nil: not counted
 	// First is the number of the first thread among those of all processes, and Company
 	// are the other processes; nil: there are none.
 	First   int

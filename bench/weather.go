@@ -70,6 +70,15 @@ func timeOf(pids []int) (total time.Duration, err error) {
 	return total, nil
 }
 
+// weather reads the processor times.
+func (w Window) weather() weather {
+	x := readWeather(w.PIDs)
+	if clients, err := w.clientTime(); err == nil {
+		x.own = clients
+	}
+	return x
+}
+
 // readWeather reads the processor times; pids are the database's processes.
 func readWeather(pids []int) weather {
 	w := weather{at: time.Now()}

@@ -15,6 +15,7 @@ import (
 	"fencepost/checker"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
+	"fencepost/internal/exetest"
 	"fencepost/internal/race"
 )
 
@@ -164,9 +165,7 @@ func TestFalseAlarm(t *testing.T) {
 	t.Parallel()
 	exe := filepath.Join(t.TempDir(), "tool")
 	script := "#!/bin/sh\n[ \"$1\" = check ] || exit 0\necho '{\"verdict\":\"FAIL\",\"summary\":\"P1\",\"counts\":{\"operations\":7}}'\nexit 1\n"
-	if err := os.WriteFile(exe, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	exetest.Write(t, exe, script)
 	s, err := New(Config{Config: bench.Config{Rounds: 5}, Sizes: []int{5000}, Exe: exe})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/prometheus/procfs"
 
 	"fencepost/bench"
 	postgressink "fencepost/core/sink/postgres"
@@ -109,7 +108,7 @@ func (s *Suite) Open(ctx context.Context, env *bench.Env) (err error) {
 		}
 		s.arms[of.ID] = x
 	}
-	env.PIDs, err = treeOf(s.server.PID())
+	env.PIDs, err = bench.Tree(s.server.PID())
 	return err
 }
 
@@ -121,7 +120,7 @@ func (s *Suite) newArm(ctx context.Context, schema string, of bench.Arm) (*arm, 
 	}
 	cfg.ConnConfig.RuntimeParams["search_path"] = schema
 	cfg.MaxConns = int32(of.Threads)
-	cfg.MaxConnLifetime, cfg.MaxConnIdleTime = 24*time.Hour, 24*time.Hour // treeOf knows them all
+	cfg.MaxConnLifetime, cfg.MaxConnIdleTime = 24*time.Hour, 24*time.Hour // the tree of its processes has them all
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -135,21 +134,6 @@ func (s *Suite) newArm(ctx context.Context, schema string, of bench.Arm) (*arm, 
 		return nil, err
 	}
 	return x, nil
-}
-
-// treeOf are a process and its children, of which the server's connections have one each.
-func treeOf(pid int) ([]int, error) {
-	all, err := procfs.AllProcs()
-	if err != nil {
-		return nil, err
-	}
-	pids := []int{pid}
-	for _, p := range all {
-		if stat, err := p.Stat(); err == nil && stat.PPID == pid { // else it has ended
-			pids = append(pids, p.PID)
-		}
-	}
-	return pids, nil
 }
 
 // stop ends the server.

@@ -15,10 +15,12 @@ import (
 
 	"fencepost/bench"
 	"fencepost/bench/checkers"
+	"fencepost/bench/field"
 	"fencepost/bench/jobs"
 	"fencepost/bench/locks"
 	"fencepost/checker"
 	"fencepost/harness/env/cluster"
+	"fencepost/harness/env/sandbox"
 	"fencepost/harness/record/progress"
 	"fencepost/harness/record/rundir"
 	"fencepost/reports"
@@ -48,6 +50,9 @@ type benchFlags struct {
 	inFlight   int
 	steady     time.Duration
 	rate       float64
+	// of the field; the network is there inside the sandbox
+	locks   []string
+	network *sandbox.Network
 	// of the checker
 	ops []int
 	// makeHistory makes a process that makes a history for the checker.
@@ -79,6 +84,8 @@ recorder: what a run's recorder and its proxies cost locks: the same lock cycles
 recorded, through proxies, and both.
 effects: the fenced sink on PostgreSQL beside plain transactions that write as much. It starts a
 server of its own and needs no cluster.
+field: the locks of docs/field.md, each on its store, alone and with eight clients that want one lock.
+It starts all servers itself, and three Cassandra nodes for the core: about 6 GB of memory.
 checker: how long fencepost check takes for histories of several sizes (--ops), and how much
 memory. It needs no cluster.
 
@@ -133,6 +140,7 @@ func (f *benchFlags) flags(fl *pflag.FlagSet) {
 	fl.IntVar(&f.inFlight, "in-flight", jobs.DefaultInFlight, "jobs: how many are enqueued and not completed at a time, for each shard")
 	fl.DurationVar(&f.steady, "steady", 0, "jobs: duration of each load over time (default: none)")
 	fl.Float64Var(&f.rate, "rate", jobs.DefaultRate, "jobs: jobs per second of the first load over time")
+	fl.StringSliceVar(&f.locks, "locks", field.Systems(), "field: what is measured; the control copies the first")
 	fl.IntSliceVar(&f.ops, "ops", checkers.DefaultSizes, "checker: numbers of operations, about, of the histories that are checked")
 	hidden(fl, &f.makeHistory, strings.TrimPrefix(checkers.MakeArgs[1], "--"))
 }
@@ -152,6 +160,9 @@ func runBench(cmd *cobra.Command, f benchFlags) error {
 	if subject.alone {
 		if err := noExternalFlags(cmd, subject.name); err != nil {
 			return err
+		}
+		if subject.servers {
+			return f.amongServers(cmd, out)
 		}
 		return f.runAll(ctx, suites, nil, "none", out)
 	}

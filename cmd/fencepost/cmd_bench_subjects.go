@@ -26,6 +26,7 @@ const (
 	subjectRecorder = "recorder"
 	subjectChecker  = "checker"
 	subjectEffects  = "effects"
+	subjectField    = "field"
 )
 
 // benchSubject is something to measure.
@@ -35,8 +36,10 @@ type benchSubject struct {
 	flags []string
 	// suites checks everything before anything starts.
 	suites func(benchFlags) ([]benchSuite, error)
-	// alone: it needs no cluster. Untimed: what its arms do takes as long as it takes.
+	// alone: it needs no cluster of the user's choice. Untimed: what its arms do takes as long as it takes.
 	alone, untimed bool
+	// servers: it starts all that it needs itself, in a sandbox, and a Cassandra cluster beside.
+	servers bool
 }
 
 func benchSubjects() []benchSubject {
@@ -45,6 +48,7 @@ func benchSubjects() []benchSubject {
 		{name: subjectJobs, flags: []string{"shards", "schedulers", "in-flight", "steady", "rate"}, suites: benchFlags.jobSuites},
 		{name: subjectRecorder, flags: []string{"contention", "threads"}, suites: benchFlags.recorderSuites},
 		{name: subjectEffects, suites: benchFlags.effectSuites, alone: true},
+		{name: subjectField, flags: []string{"locks"}, suites: benchFlags.fieldSuites, alone: true, servers: true},
 		{name: subjectChecker, flags: []string{"ops"}, suites: benchFlags.checkerSuites, alone: true, untimed: true},
 	}
 }
