@@ -31,12 +31,36 @@ external_flags = $(if $(filter external,$(CLUSTER)),$(if $(findstring command,$(
 	$(call flags,contact-points datacenter password-file tls-ca tls-cert tls-key tls-server-name) $(call switches,tls tls-insecure))
 # Where a run keeps its locks, if not in Cassandra: by STORE, or by the system's name.
 STORES := etcd nats postgres redis zookeeper
-other_store := $(filter $(STORES),$(firstword $(subst -, ,$(or $(STORE),$(SYSTEM)))))
+# Those that nothing fetches or builds but their name, as that takes minutes.
+OPT_IN := temporal
+# Of a library by the first word of its lock's name.
+store_of_asynq := redis
+store_of_gocron := redis
+store_of_redislock := redis
+store_of_redlock := redis
+store_of_bullmq := redis
+store_of_celery := redis
+store_of_db := postgres
+store_of_pg := postgres
+store_of_river := postgres
+store_of_watcher := nats
+store_of_layers := postgres
+store_of_controller := redis
+store_of_zk := zookeeper
+# Schedulers whose library is another language's.
+LIBRARIES := bullmq celery
+# Libraries in Java that a system has in its name.
+JAVA := curator db-scheduler
+first_word := $(firstword $(subst -, ,$(or $(STORE),$(SYSTEM))))
+# What needs all locks of the field, unless it names a system.
+whole_field = $(or $(filter field,$(MAKECMDGOALS)),$(filter field,$(SUBJECT)))
+# A system on redis-postgres needs the servers of both.
+other_store := $(strip $(filter $(STORES) $(OPT_IN),$(or $(store_of_$(first_word)),$(first_word))) $(if $(filter controller redis-postgres,$(first_word) $(STORE)),postgres))
 # The releases of Cassandra that a run is on.
-releases = $(or $(CASSANDRA),$(if $(filter releases,$(SET)),$(notdir $(basename $(wildcard scripts/cassandra/*.sha256)))),default)
+releases = $(or $(CASSANDRA),$(if $(filter releases bugs,$(SET)),$(notdir $(basename $(wildcard scripts/cassandra/*.sha256)))),default)
 # What a run needs: containers and external clusters bring Java and Cassandra. A rolling
 # upgrade needs the previous version too.
-run_deps = build $(if $(or $(findstring mixed-versions,$(SCENARIO)$(SCENARIOS)),$(filter all,$(SCENARIO)),$(filter jobs,$(SET))),previous) $(if $(other_store),systems,$(if $(filter docker external,$(CLUSTER)),,deps))
+run_deps = build $(if $(or $(findstring mixed-versions,$(SCENARIO)$(SCENARIOS)),$(filter all,$(SCENARIO)),$(filter jobs,$(SET))),previous) $(if $(filter bugs,$(SET)),systems) $(if $(other_store),systems,$(if $(filter docker external,$(CLUSTER)),,deps))
 
 .PHONY: help
 help: ## Show the targets
@@ -44,18 +68,18 @@ help: ## Show the targets
 	@echo
 	@echo '  make chaos SCENARIO=partition [SEED=7] [CONTENTION=low|medium|high] [SYSTEM=core|lock-per-job|redis-set|…|broken/NAME|exec:CMD] [SINK=cassandra|http|postgres]'
 	@echo '             [CLUSTER=auto|local|docker|up|external] [WORKLOAD=plain|NAME] [WORKERS=] [CLIENTS=] [TTL=6s] [DURATION=8s]'
-	@echo '             [STORE=etcd|nats|postgres|redis|zookeeper]     (of SYSTEM=exec:CMD: docs/stores.md)'
+	@echo '             [STORE=etcd|nats|postgres|redis|temporal|zookeeper]     (of SYSTEM=exec:CMD: docs/stores.md)'
 	@echo '             [CASSANDRA=3.11.9|4.1.10|…] [PAXOS=v1|v2|…]'
 	@echo '             [IMAGE=cassandra:5.0.6]     (of CLUSTER=docker: docs/docker.md)'
 	@echo '             [CONTACT_POINTS=host,host:port USERNAME= PASSWORD_FILE= DATACENTER= TLS=1 TLS_CA= …]     (of CLUSTER=external: docs/external-cluster.md)'
 	@echo '             [JUNIT=junit.xml] [SUMMARY=auto|FILE]     (of evidence too: docs/ci.md)'
-	@echo '  make evidence [SET=locks|jobs|orders|smoke|paxos|releases] [CASSANDRA=] [SEEDS=5] [FIRST=1] [CONTENTION=medium,high] [SCENARIOS=a,b] [SINK=] [RETRY=1] [FRESH=1]'
+	@echo '  make evidence [SET=locks|jobs|orders|smoke|paxos|releases|bugs] [CASSANDRA=] [SEEDS=5] [FIRST=1] [CONTENTION=medium,high] [SCENARIOS=a,b] [SINK=] [RETRY=1] [FRESH=1]'
 	@echo '  make power [MUTANT=name,name] [SINK=] [RUNS=2] [SEEDS=1,2] [FRESH=1]'
 	@echo '  make replay RUN=runs/… [TIMES=10]    make soak HOURS=8    make nightly [SEEDS=20]    make prune [KEEP=20]'
 	@echo '  make bench contention=high [THREADS=1,32] [TTL=6s] [PROCESSES=16x4] [BUDGET=20m] [CLUSTER=auto|local|docker|up]'
 	@echo '  make bench subject=jobs [SHARDS=4,1,16] [SCHEDULERS=1,2,4] [STEADY=5m] [RATE=1000] [BUDGET=20m]'
 	@echo '  make bench subject=recorder contention=low,high [THREADS=1,32]    make bench subject=checker [OPS=10000,300000]'
-	@echo '  make bench subject=effects'
+	@echo '  make bench subject=effects                    make bench subject=field [LOCKS=redlock,etcd-lease,none]'
 	@echo
 	@echo "  ARGS='--flag=…' goes to the tool as it is: bin/fencepost help"
 
@@ -73,16 +97,23 @@ build: ## Build the tools into bin/
 previous: ## Build the worker of the previous version, for the scenario jobs-mixed-versions
 	@scripts/build-previous
 
+# Releases of libraries that have a bug, or were the first without it; the rest of such a module is as in go.mod.
+library_releases := $(basename $(notdir $(wildcard systems/releases/*.mod)))
 .PHONY: systems
-systems: ## Build the locks on other stores, and fetch the servers of one: make systems STORE=etcd
+systems: ## Build the locks and schedulers on other stores, and fetch the servers of one: make systems STORE=etcd
 	@mkdir -p $(BIN)
-	cd systems && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o ../$(BIN)/locks ./cmd/locks
-	@$(foreach s,$(other_store) $(if $(findstring server-clock,$(SCENARIO)),libfaketime),scripts/fetch-store $(s) >/dev/null;)
+	cd systems && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o ../$(BIN)/ ./cmd/...
+	@$(foreach r,$(if $(filter bugs,$(SET)),$(library_releases),$(filter $(patsubst river-tx-0-%,river-0.%.0,$(SYSTEM)),$(library_releases))),cd systems && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -modfile=releases/$(r).mod -o ../$(BIN)/schedulers-$(r) ./cmd/schedulers;)
+	@$(foreach m,$(filter $(OPT_IN),$(other_store)),cd systems/$(m) && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o ../../$(BIN)/schedulers-$(m) .;)
+	@$(foreach l,$(filter $(LIBRARIES),$(first_word)),scripts/fetch-library $(l) >/dev/null &&) true
+	@$(foreach s,$(other_store) $(if $(or $(filter bugs,$(SET)),$(if $(SYSTEM),,$(whole_field))),$(STORES)) $(if $(findstring server-clock,$(SCENARIO)),libfaketime),scripts/fetch-store $(s) >/dev/null;)
+	@$(foreach j,$(JAVA),$(if $(or $(findstring $j,$(SYSTEM)),$(if $(SYSTEM),,$(whole_field))),scripts/build-java $j $(BIN) &&)) true
+	@$(foreach l,$(filter $(LIBRARIES),$(first_word) $(if $(SYSTEM),,$(if $(whole_field),$(LIBRARIES)))),scripts/fetch-library $(l) >/dev/null &&) true
 
 .PHONY: deps
 deps: ## Find or install Java and Maven, fetch Cassandra into the user's cache
 	@scripts/ensure-tools
-	@$(foreach r,$(releases),scripts/fetch-cassandra $(patsubst %+accord,%,$(filter-out default,$(r))) &&) true
+	@$(foreach r,$(releases),scripts/fetch-cassandra $(firstword $(subst +, ,$(filter-out default,$(r)))) &&) true
 
 # Fail before anything is built.
 ifneq ($(filter chaos,$(MAKECMDGOALS)),)
@@ -96,8 +127,8 @@ chaos: $(run_deps) ## Run a scenario: make chaos SCENARIO=partition
 SUBJECT := $(or $(subject),$(SUBJECT))
 CONTENTION := $(or $(contention),$(CONTENTION))
 .PHONY: bench
-bench: $(if $(filter checker effects,$(SUBJECT)),build,$(run_deps)) ## Measure locks or jobs against the bare driver, or the harness: make bench contention=high, make bench subject=jobs|recorder|effects|checker
-	@$(BIN)/fencepost bench $(call flags,subject system contention seed rounds budget threads ttl processes shards schedulers steady rate ops) $(cluster_flags) $(external_flags) $(ARGS)
+bench: $(if $(filter checker effects,$(SUBJECT)),build,$(if $(filter field,$(SUBJECT)),build systems deps,$(run_deps))) ## Measure locks or jobs against the bare driver, or the harness: make bench contention=high, make bench subject=jobs|recorder|effects|field|checker
+	@$(BIN)/fencepost bench $(call flags,subject system contention seed rounds budget threads ttl processes shards schedulers steady rate ops locks) $(cluster_flags) $(external_flags) $(ARGS)
 
 .PHONY: bench-checker
 bench-checker: ## Measure the checker: a million events over 1,000 locks, over 10, and over one hot lock (cpu_s, peak_mb)
@@ -193,7 +224,7 @@ screenshots: build ## Render docs/img from a run's report: make screenshots RUN=
 TAGS := broken,integration,e2e,docker,browser,growth
 
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck, RESULTS.md is what results/ gives, no area beyond scripts/budget
+lint: ## gofmt, go vet, staticcheck, RESULTS.md and docs/field.md are what results/ gives, no area beyond scripts/budget
 	@test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags $(TAGS) ./...
@@ -201,7 +232,9 @@ lint: ## gofmt, go vet, staticcheck, RESULTS.md is what results/ gives, no area 
 	$(GO) tool staticcheck ./...
 	$(GO) tool staticcheck -tags $(TAGS) ./...
 	cd systems && $(GO) vet ./... && $(shell $(GO) tool -n staticcheck) ./...
+	@for m in $(OPT_IN); do if scripts/fetch-store --check $$m >/dev/null 2>&1; then (cd systems/$$m && $(GO) vet ./... && $(shell $(GO) tool -n staticcheck) ./...) || exit; else echo "lint: NOT CHECKED: systems/$$m (scripts/fetch-store $$m)"; fi; done
 	$(GO) run ./cmd/fencepost results --check
+	$(GO) run ./cmd/fencepost field --check
 	$(GO) test -count=1 ./scripts -run '^TestBudget$$'
 
 .PHONY: budget
@@ -219,6 +252,12 @@ evidence: $(run_deps) ## Run a set at several contentions under many seeds; resu
 .PHONY: power
 power: $(if $(and $(MUTANT),$(if $(findstring jobs-format-unsaid,$(MUTANT)),,other)),,previous) $(run_deps) ## Run every known-broken variant under its directed scenario; resumes where it stopped
 	@$(BIN)/fencepost power $(call flags,mutant sink seeds) $(if $(RUNS),--times=$(RUNS)) $(call switches,fresh) $(cluster_flags) $(ARGS)
+
+.PHONY: field
+field: build systems ## Run the locks on other stores under the same faults, and write docs/field.md; resumes where it stopped: make field [SYSTEM=redis-set]
+	@$(foreach s,$(or $(other_store),$(STORES)) libfaketime,scripts/fetch-store $(s) >/dev/null &&) true
+	@$(foreach l,$(if $(SYSTEM),$(filter $(LIBRARIES),$(first_word)),$(LIBRARIES)),scripts/fetch-library $(l) >/dev/null &&) true
+	@$(BIN)/fencepost field $(call flags,system scenarios seeds first) $(call switches,fresh retry) $(ARGS)
 
 .PHONY: soak
 soak: $(run_deps) ## Random runs for HOURS, until one is not PASS

@@ -197,3 +197,39 @@ func TestNumbersForTokens(t *testing.T) {
 		})
 	}
 }
+
+// TestTokenOfADuplicate: on a sink that checks no token that of a duplicate is forgotten. On one that does
+// what follows has a higher one.
+func TestTokenOfADuplicate(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		promises []string
+		last     int64 // the token of the effect that follows
+		verdict  Verdict
+	}{
+		"no token is checked":         {[]string{"P4", "P10"}, 5, Pass},
+		"below the effect before":     {[]string{"P4", "P10"}, 1, Fail},
+		"tokens are checked":          {[]string{"P3", "P4", "P10"}, 5, Fail},
+		"above that of the duplicate": {[]string{"P4", "P10"}, 10, Pass},
+	} {
+		y := newTiny("w1.1", "w2.1")
+		for i := range y.h.Headers {
+			y.h.Headers[i].Promises = c.promises
+		}
+		y.expect(history.Expect{})
+		effect := func(at int64, proc, key, result string, token, value, seen, seq int64) {
+			y.op(at, at+10, proc, history.OK, history.Event{Op: history.OpEffect, Key: "r", Issuer: "a", Token: token, EffectKey: key, Value: &value, DecidedAt: (at-1)*1e6 + 1e9}, history.Event{Result: result, Seen: seen, Seq: seq})
+			if result == past.ResultApplied {
+				y.note(9000+at, history.Harness, history.Event{Op: history.NoteLedger, Key: "r", Details: &history.Details{Ledger: &history.LedgerEntry{Seq: seq, Kind: history.LedgerAccept, Issuer: "a", Token: token, EffectKey: key, Value: &value}}})
+			}
+		}
+		effect(100, "w1.1/c1", "k1", past.ResultApplied, 2, 1, 2, 1)
+		effect(200, "w2.1/c1", "k1", past.ResultDuplicate, 9, 2, 2, 1)
+		effect(300, "w1.1/c1", "k2", past.ResultApplied, c.last, 2, max(2, c.last), 2)
+		last := int64(2)
+		y.op(8100, 8101, history.Harness, history.OK, history.Event{Op: history.OpGet, Key: "r"}, history.Event{Value: &last, Seen: max(2, c.last), Seq: 2})
+		if r := Check(t.Context(), y.end(9900), Options{}); propertyOf(r, "P4").Status == StatusFail != (c.verdict == Fail) {
+			t.Errorf("%s: %s: %s", name, r.Verdict, r.Summary)
+		}
+	}
+}

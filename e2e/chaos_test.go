@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +22,7 @@ import (
 	"fencepost/harness/record/rundir"
 	"fencepost/harness/scenario"
 	"fencepost/harness/target/system"
+	"fencepost/internal/turn"
 )
 
 // root is the repository, seen from this package's directory.
@@ -138,7 +138,7 @@ func jobsRun(t *testing.T) sound {
 // the orders; on even days another sink has its turn.
 func soundRuns(t *testing.T) []sound {
 	runs := []sound{{"partition", "medium"}, {"kill-worker", "medium"}, jobsRun(t)}
-	day, all := turn(t)
+	day, all := today(t)
 	if day%2 == 0 && !all {
 		return runs
 	}
@@ -191,7 +191,7 @@ func chosen(t *testing.T, all []system.System) []system.System {
 		}
 	}
 	// Spread over the list, which is sorted by what is broken.
-	day, _ := turn(t)
+	day, _ := today(t)
 	for i := range min(rotating, len(rest)) {
 		out = append(out, rest[(day+i*len(rest)/rotating)%len(rest)])
 	}
@@ -274,21 +274,12 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// turn is the day, counted from 1970-01-01 (UTC), that decides which of a long list a run has:
-// TURN, or today. With TURN=all, what differs between even and odd days is all wanted.
-func turn(t *testing.T) (day int, all bool) {
+// today is the turn that decides which of a long list a run has.
+func today(t *testing.T) (day int, all bool) {
 	t.Helper()
-	today := int(time.Now().Unix() / (24 * 60 * 60))
-	switch s := os.Getenv("TURN"); s {
-	case "":
-		return today, false
-	case "all":
-		return today, true
-	default:
-		day, err := strconv.Atoi(s)
-		if err != nil || day < 0 {
-			t.Fatalf("TURN=%s is neither a number nor all", s)
-		}
-		return day, false
+	day, all, err := turn.Today()
+	if err != nil {
+		t.Fatal(err)
 	}
+	return day, all
 }

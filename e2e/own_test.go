@@ -75,7 +75,7 @@ var cheats = []struct {
 // compared with what its links carried. The cheats take turns by the date.
 func TestCheatingSystem(t *testing.T) {
 	needsPython(t)
-	day, _ := turn(t)
+	day, _ := today(t)
 	c := cheats[day%len(cheats)]
 	code, res, out := chaos(t, "pause-worker", "--system="+cheater+" "+c.how, "--contention=high", "--seed=3")
 	i := slices.IndexFunc(res.Properties, func(p checker.Property) bool { return p.ID == c.property })

@@ -72,7 +72,7 @@ func TestOwnCheck(t *testing.T) {
 	needsPython(t)
 	fetchStore(t, "redis")
 	const program = "python3 testdata/redislock.py "
-	day, all := turn(t)
+	day, all := today(t)
 	t.Run("redis-set", func(t *testing.T) {
 		code, r, out := ownCheck(t, "../bin/locks redis-set", "redis")
 		if code != 0 || !slices.Contains(r.Suit, "pause-worker") {

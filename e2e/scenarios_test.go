@@ -194,7 +194,7 @@ func sinkRuns() []onSink {
 // TestSink runs, on even days, one scenario with another sink: sound systems PASS, and a variant that gets
 // past the sink's rules turns red by the property that it must.
 func TestSink(t *testing.T) {
-	day, all := turn(t)
+	day, all := today(t)
 	if day%2 == 1 && !all {
 		t.Skip("not its turn: a lock scenario has it, in TestSound")
 	}

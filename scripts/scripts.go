@@ -17,9 +17,9 @@ const PostgresVersion = "17.6.0"
 //go:embed cassandra/*.sha256
 var cassandra embed.FS
 
-// StoreVersions are the releases of other stores, and of what their faults need, that
+// StoreVersions are the releases of other stores, and of what their faults and locks need, that
 // scripts/fetch-store fetches.
-var StoreVersions = map[string]string{"etcd": "3.7.3", "libfaketime": "0.9.10", "nats": "2.15.2", "redis": "7.0.15", "zookeeper": "3.9.3"}
+var StoreVersions = map[string]string{"curator": "5.9.0", "curator-old": "5.6.0", "db-scheduler": "16.12.0", "etcd": "3.7.3", "libfaketime": "0.9.10", "nats": "2.15.2", "quartz": "2.5.2", "redis": "7.0.15", "shedlock": "7.10.1", "temporal": "1.32.1", "zookeeper": "3.9.3"}
 
 const sums = ".sha256"
 

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"fencepost/internal/exetest"
 )
 
 // bench is a copy of fetch-cassandra with a list of two small jars, and a Maven
@@ -59,28 +61,28 @@ func newBench(t *testing.T) *bench {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.write(filepath.Join(b.dir, "scripts", name), string(text), 0o755)
+		exetest.Write(t, filepath.Join(b.dir, "scripts", name), string(text))
 	}
-	b.write(filepath.Join(b.dir, "scripts", "cassandra", "pom.xml"), "<project/>", 0o644)
-	b.write(filepath.Join(b.dir, "mvn"), fakeMaven, 0o755)
+	b.write(filepath.Join(b.dir, "scripts", "cassandra", "pom.xml"), "<project/>")
+	exetest.Write(t, filepath.Join(b.dir, "mvn"), fakeMaven)
 	var sums strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(jars)) {
 		sum := sha256.Sum256([]byte(jars[name]))
 		fmt.Fprintf(&sums, "%s  %s\n", hex.EncodeToString(sum[:]), name)
-		b.write(filepath.Join(b.network, name), jars[name], 0o644)
+		b.write(filepath.Join(b.network, name), jars[name])
 	}
-	b.write(filepath.Join(b.dir, "scripts", "cassandra", CassandraVersion+".sha256"), sums.String(), 0o644)
+	b.write(filepath.Join(b.dir, "scripts", "cassandra", CassandraVersion+".sha256"), sums.String())
 	// Of another platform: brought by Maven, not listed, to be dropped.
-	b.write(filepath.Join(b.network, "native-1.0-osx-x86_64.jar"), "x", 0o644)
+	b.write(filepath.Join(b.network, "native-1.0-osx-x86_64.jar"), "x")
 	return b
 }
 
-func (b *bench) write(path, text string, mode os.FileMode) {
+func (b *bench) write(path, text string) {
 	b.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -155,7 +157,7 @@ func TestFetch(t *testing.T) {
 	}
 	b.complete()
 	// Cached: no Maven, no network.
-	b.write(filepath.Join(b.dir, "offline"), "", 0o644)
+	b.write(filepath.Join(b.dir, "offline"), "")
 	b.succeed()
 	b.succeed("--check")
 	if b.calls() != 1 {
@@ -207,9 +209,9 @@ func TestFetchRefusesWrongJars(t *testing.T) {
 		spoil func(*bench)
 		says  string
 	}{
-		{"wrong checksum", func(b *bench) { b.write(filepath.Join(b.network, "two-2.0.jar"), "trojan", 0o644) }, "two-2.0.jar"},
-		{"one too many", func(b *bench) { b.write(filepath.Join(b.network, "three-3.0.jar"), "x", 0o644) }, "three-3.0.jar"},
-		{"no network", func(b *bench) { b.write(filepath.Join(b.dir, "offline"), "", 0o644) }, "network"},
+		{"wrong checksum", func(b *bench) { b.write(filepath.Join(b.network, "two-2.0.jar"), "trojan") }, "two-2.0.jar"},
+		{"one too many", func(b *bench) { b.write(filepath.Join(b.network, "three-3.0.jar"), "x") }, "three-3.0.jar"},
+		{"no network", func(b *bench) { b.write(filepath.Join(b.dir, "offline"), "") }, "network"},
 		{"no Maven", func(b *bench) {
 			if err := os.Remove(filepath.Join(b.dir, "mvn")); err != nil {
 				b.t.Fatal(err)
@@ -281,7 +283,7 @@ func TestFetchOther(t *testing.T) {
 	if code, _, log := b.run("--add", other); code == 0 || !strings.Contains(log, "cassandra-all-"+other) {
 		t.Errorf("a list without the database: exit code %d\n%s", code, log)
 	}
-	b.write(filepath.Join(b.network, "cassandra-all-"+other+".jar"), "the database", 0o644)
+	b.write(filepath.Join(b.network, "cassandra-all-"+other+".jar"), "the database")
 	lib := filepath.Join(b.cache, "cassandra", other, "lib")
 	if out := b.succeed("--add", other); out != lib+"\n" {
 		t.Errorf("printed %q", out)
@@ -335,11 +337,21 @@ func TestStoreVersions(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"../stores/etcd/go.mod": "go.etcd.io/etcd/server/v3 v" + StoreVersions["etcd"],
-		"../stores/nats/go.mod": "github.com/nats-io/nats-server/v2 v" + StoreVersions["nats"],
-		"../systems/go.mod":     "go.etcd.io/etcd/client/v3 v" + StoreVersions["etcd"],
-		"zookeeper/pom.xml":     "<version>" + StoreVersions["zookeeper"] + "</version>",
-		"zookeeper/" + StoreVersions["zookeeper"] + ".sha256": "  zookeeper-" + StoreVersions["zookeeper"] + ".jar\n",
+		"../stores/etcd/go.mod":                                     "go.etcd.io/etcd/server/v3 v" + StoreVersions["etcd"],
+		"../stores/nats/go.mod":                                     "github.com/nats-io/nats-server/v2 v" + StoreVersions["nats"],
+		"../stores/temporal/go.mod":                                 "go.temporal.io/server v" + StoreVersions["temporal"],
+		"../systems/go.mod":                                         "go.etcd.io/etcd/client/v3 v" + StoreVersions["etcd"],
+		"curator/pom.xml":                                           "<release>" + StoreVersions["curator"] + "</release>",
+		"curator/" + StoreVersions["curator"] + ".sha256":           "  curator-recipes-" + StoreVersions["curator"] + ".jar\n",
+		"curator/" + StoreVersions["curator-old"] + ".sha256":       "  curator-recipes-" + StoreVersions["curator-old"] + ".jar\n",
+		"db-scheduler/pom.xml":                                      "<release>" + StoreVersions["db-scheduler"] + "</release>",
+		"db-scheduler/" + StoreVersions["db-scheduler"] + ".sha256": "  db-scheduler-" + StoreVersions["db-scheduler"] + ".jar\n",
+		"quartz/pom.xml":                                            "<release>" + StoreVersions["quartz"] + "</release>",
+		"quartz/" + StoreVersions["quartz"] + ".sha256":             "  quartz-" + StoreVersions["quartz"] + ".jar\n",
+		"shedlock/pom.xml":                                          "<release>" + StoreVersions["shedlock"] + "</release>",
+		"shedlock/" + StoreVersions["shedlock"] + ".sha256":         "  shedlock-core-" + StoreVersions["shedlock"] + ".jar\n",
+		"zookeeper/pom.xml":                                         "<version>" + StoreVersions["zookeeper"] + "</version>",
+		"zookeeper/" + StoreVersions["zookeeper"] + ".sha256":       "  zookeeper-" + StoreVersions["zookeeper"] + ".jar\n",
 	} {
 		if !strings.Contains(read(path), want) {
 			t.Errorf("%s has no %q", path, want)
@@ -352,7 +364,7 @@ func TestStoreVersions(t *testing.T) {
 		cmd := exec.Command("./fetch-store", args...)
 		cmd.Env = append(os.Environ(), "FENCEPOST_CACHE="+t.TempDir())
 		out, err := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() != 64 || !strings.Contains(string(out), "etcd libfaketime nats postgres redis zookeeper") {
+		if cmd.ProcessState.ExitCode() != 64 || !strings.Contains(string(out), "curator curator-old db-scheduler etcd libfaketime nats postgres quartz redis shedlock temporal zookeeper") {
 			t.Errorf("%q: %v\n%s", args, err, out)
 		}
 	}
@@ -360,5 +372,28 @@ func TestStoreVersions(t *testing.T) {
 	cmd.Env = append(os.Environ(), "FENCEPOST_CACHE="+t.TempDir())
 	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "nats is not in") {
 		t.Errorf("an empty cache: %v\n%s", err, out)
+	}
+}
+
+// TestFetchLibrary: what it does not know it refuses, and names what there is. Where libraries go the test of
+// systems/cmd/schedulers compares.
+func TestFetchLibrary(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"quartz"}, {"bullmq", "celery"}, {"--check"}} {
+		out, err := exec.Command("./fetch-library", args...).CombinedOutput()
+		if err == nil || err.Error() != "exit status 64" || !strings.Contains(string(out), "name one library: bullmq celery\n") {
+			t.Errorf("%q: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// TestBuildJava: what it does not know it refuses, and names what there is.
+func TestBuildJava(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"curator"}, {"quartz", t.TempDir()}, {"curator", "db-scheduler", t.TempDir()}} {
+		out, err := exec.Command("./build-java", args...).CombinedOutput()
+		if err == nil || err.Error() != "exit status 64" || !strings.Contains(string(out), "name a library, curator db-scheduler, and a directory: ") {
+			t.Errorf("%q: %v\n%s", args, err, out)
+		}
 	}
 }

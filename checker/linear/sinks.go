@@ -122,15 +122,16 @@ func (s *sinkStep) String() string {
 	return fmt.Sprintf("%s: get %d, seen %d", proc, s.value, s.seen)
 }
 
-// OfSink makes the partition of a resource. The ledger settles what is unknown.
-func OfSink(s *past.Sink, clean bool) *Partition {
+// OfSink makes the partition of a resource. The ledger settles what is unknown. tokens: the sink checks them,
+// and knows that of a duplicate from then on; one that does not check them takes no notice of it.
+func OfSink(s *past.Sink, clean, tokens bool) *Partition {
 	return &Partition{
 		Name: s.Name, any: anySink, Size: len(s.Raises) + len(s.Effects) + len(s.Gets), clean: clean, hash: hashSink,
 		show: func(st any) string {
 			x := st.(sinkState)
 			return fmt.Sprintf("seen %d, value %d", x.seen, x.value)
 		},
-		Segments: func(yield func(segment) bool) { segments(s, clean, yield) },
+		Segments: func(yield func(segment) bool) { segments(s, clean, tokens, yield) },
 	}
 }
 
@@ -143,8 +144,8 @@ type placedOperation struct {
 // segments are a resource's history cut where nothing is in flight: what is in the ledger
 // before such an instant is then exactly a prefix of it, so the state is known. If the
 // linear-time checks found something that is not certain, and it is one segment.
-func segments(s *past.Sink, clean bool, yield func(segment) bool) {
-	all, states := encode(s), statesOf(s)
+func segments(s *past.Sink, clean, tokens bool, yield func(segment) bool) {
+	all, states := encode(s, tokens), statesOf(s)
 	var seg segment
 	seg.init = sinkState{}
 	place, quiet := -1, int64(math.MinInt64)
@@ -164,10 +165,13 @@ func segments(s *past.Sink, clean bool, yield func(segment) bool) {
 }
 
 // encode makes the operations of a resource, by call.
-func encode(s *past.Sink) []placedOperation {
+func encode(s *past.Sink, tokens bool) []placedOperation {
 	out := make([]placedOperation, 0, len(s.Raises)+len(s.Effects)+len(s.Gets))
 	by := bounds(s)
 	add := func(x *sinkStep, call, ret int64, place int) {
+		if x.kind == sinkDuplicate && !tokens {
+			x.token = 0
+		}
 		out = append(out, placedOperation{operation(x, call, ret), place})
 	}
 	for _, o := range s.Calls() {

@@ -395,7 +395,7 @@ func (a *Judgement) searchSinks(ctx context.Context, p *Property) {
 			skipped++ // P14
 			continue
 		}
-		parts = append(parts, linear.OfSink(s, !explained(p, s.Name)))
+		parts = append(parts, linear.OfSink(s, !explained(p, s.Name), a.Promised("P3")))
 	}
 	b := a.budget(ctx)
 	fs := linear.Search(b, parts)

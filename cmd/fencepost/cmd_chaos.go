@@ -130,7 +130,7 @@ func (f chaosFlags) jobs(names, dir string) ([]job, error) {
 			return nil, usageError(err)
 		}
 		override, set := f.override, f.workload
-		override.Store = cmp.Or(f.nodes.store, sys.Store)
+		override.Store, override.Redelivery = cmp.Or(f.nodes.store, sys.Store), sys.Redelivery
 		if names == "all" {
 			override, set = override.For(spec.Kind()), setFor(spec, set) // the rest is meant for the others
 		}
@@ -175,15 +175,53 @@ func tests() []string {
 	})
 }
 
-// builtHere refuses a lock on another store whose program has not been built.
+// builtHere refuses a lock or a scheduler on another store whose program has not been built, or whose library
+// has not been fetched; of one that only its name builds the servers too.
 func builtHere(sys system.System, bin string) error {
 	if sys.Store == "" {
 		return nil
 	}
 	if err := (own.Program{Words: sys.Words(bin)}).Look(); err != nil {
-		return usageError(fmt.Errorf("system %s: run make systems: %w", sys.Name, err))
+		return usageError(fmt.Errorf("system %s: run %s: %w", sys.Name, remedy(sys), err))
+	}
+	if sys.OptIn {
+		if err := serversHere(sys.Store); err != nil {
+			return usageError(fmt.Errorf("system %s: run %s: its servers are not here: %w", sys.Name, remedy(sys), err))
+		}
+	}
+	if sys.Binary == system.Queues {
+		if _, err := library(sys, bin); err != nil {
+			return usageError(fmt.Errorf("system %s: %w", sys.Name, err))
+		}
+	}
+	if sys.Child == "" {
+		return nil
+	}
+	if err := (own.Program{Words: []string{filepath.Join(bin, sys.Child)}}).Look(); err != nil {
+		return usageError(fmt.Errorf("system %s: run make systems SYSTEM=%s: %w", sys.Name, sys.Name, err))
 	}
 	return nil
+}
+
+func serversHere(store string) error {
+	k, err := servers.Of(store)
+	if err != nil {
+		return err
+	}
+	cache, err := cluster.CacheDir()
+	if err != nil {
+		return err
+	}
+	_, err = k.Find(context.Background(), cache)
+	return err
+}
+
+// remedy is what builds a system on another store.
+func remedy(sys system.System) string {
+	if sys.OptIn {
+		return "make systems SYSTEM=" + sys.Name
+	}
+	return "make systems"
 }
 
 // setFor is the set of workload parameters that is asked for, "" if it is one of another kind.

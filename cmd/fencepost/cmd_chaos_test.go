@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"fencepost/harness/scenario"
+	"fencepost/harness/target/system"
 )
 
 func TestJobs(t *testing.T) {
@@ -94,6 +97,34 @@ func TestCommand(t *testing.T) {
 		}
 		if got := c.flags.command(jobs[0]); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestBuiltHere: what a lock on another store starts must be there before anything is started.
+func TestBuiltHere(t *testing.T) {
+	t.Parallel()
+	bin := t.TempDir()
+	for _, c := range []struct{ build, system, want string }{
+		{"", "core", ""},
+		{"", "zk-curator", "system zk-curator: run make systems:"},
+		{"locks", "zk-curator", "system zk-curator: run make systems SYSTEM=zk-curator:"},
+		{"", "zookeeper-node", ""},
+		{"curator/run", "zk-curator", ""},
+	} {
+		if c.build != "" {
+			path := filepath.Join(bin, c.build)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sys, err := system.Find(c.system)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = builtHere(sys, bin)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || exitCode(err, io.Discard) != exitUsage) {
+			t.Errorf("%s after %q: %v, want %q", c.system, c.build, err, c.want)
 		}
 	}
 }

@@ -87,10 +87,12 @@ func doctorOf(ctx context.Context, out io.Writer, store string) error {
 	if err != nil {
 		return err
 	}
-	findings := []finding{checkSandbox(), checkStore(ctx, k, cache), checkLocks(bin)}
+	findings := append([]finding{checkSandbox(), checkStore(ctx, k, cache), checkLocks(bin)}, checkOptIn(k.Name, bin)...)
+	findings = append(findings, checkChildren(k.Name, bin)...)
 	if k.Now != nil {
 		findings = append(findings, checkFaketime(cache))
 	}
+	findings = append(findings, checkLibraries(k.Name, bin)...)
 	if !tell(out, findings) {
 		fmt.Fprintf(out, "\nRuns on %s cannot start here yet: see MISSING above.\n", k.Name)
 		return exitWith(1)
@@ -118,6 +120,70 @@ func checkLocks(bin string) finding {
 		return finding{name: "locks", detail: "the locks of this repository on other stores are not built; exec:CMD does without", remedy: "run make systems"}
 	}
 	return finding{name: "locks", detail: path}
+}
+
+// checkOptIn looks for the programs of systems on a store that only their name builds.
+func checkOptIn(store, bin string) (out []finding) {
+	for _, s := range system.Stored() {
+		if s.Store != store || !s.OptIn || strings.HasSuffix(s.Name, "-fenced") {
+			continue
+		}
+		f := finding{name: s.Binary, detail: filepath.Join(bin, s.Binary)}
+		if _, err := os.Stat(f.detail); err != nil {
+			f.detail, f.remedy = s.Name+" is not built; exec:CMD does without", "run "+remedy(s)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// checkChildren looks for what some of the locks on a store start.
+func checkChildren(store, bin string) (out []finding) {
+	seen := map[string]bool{}
+	for _, s := range system.Stored() {
+		if s.Store != store || s.Child == "" || seen[s.Child] {
+			continue
+		}
+		seen[s.Child] = true
+		f := finding{name: filepath.Dir(s.Child), detail: filepath.Join(bin, s.Child)}
+		if _, err := os.Stat(f.detail); err != nil {
+			f.detail, f.remedy = s.Name+" is not built; other locks do without", "run make systems SYSTEM="+s.Name
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// checkLibraries looks for what schedulers on a store need of other languages. What is not built, checkLocks says.
+func checkLibraries(store, bin string) (out []finding) {
+	if _, err := os.Stat(filepath.Join(bin, system.Queues)); err != nil {
+		return nil
+	}
+	for _, s := range system.Stored() {
+		if s.Store != store || s.Binary != system.Queues || strings.HasSuffix(s.Name, system.Fenced) {
+			continue
+		}
+		found, err := library(s, bin)
+		if err != nil {
+			detail, remedy, _ := strings.Cut(err.Error(), ": run ")
+			out = append(out, finding{name: s.Name, detail: detail, remedy: "run " + cmp.Or(remedy, "make systems")})
+		} else if found != "" {
+			out = append(out, finding{name: s.Name, detail: found})
+		}
+	}
+	return out
+}
+
+// library asks the program of a scheduler for its library in another language; "": it needs none.
+func library(s system.System, bin string) (string, error) {
+	cmd := exec.Command(filepath.Join(bin, s.Binary), "look", s.Name)
+	var why strings.Builder
+	cmd.Stderr = &why
+	out, err := cmd.Output()
+	if err != nil {
+		return "", errors.New(cmp.Or(strings.TrimSpace(why.String()), err.Error()))
+	}
+	return strings.TrimSpace(string(out)), nil
 }
 
 // checkFaketime looks for what sets the clocks of servers.

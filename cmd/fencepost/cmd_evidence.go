@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,7 +17,6 @@ import (
 	"fencepost/harness/plan"
 	"fencepost/harness/scenario"
 	"fencepost/harness/target/system"
-	"fencepost/harness/target/workload"
 	"fencepost/reports"
 	"fencepost/reports/evidence"
 )
@@ -106,6 +103,9 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 	if err := f.resolve(ctx, f.set); err != nil {
 		return err
 	}
+	if err := f.builtFor(jobs); err != nil {
+		return err
+	}
 	store := evidence.NewStore(f.results)
 	if _, err := store.All(); err != nil {
 		return usageError(err) // before a cluster is started for nothing
@@ -123,7 +123,7 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 			return nil, err
 		}
 		loop := f.loop(store, s, out)
-		loop.Fresh, loop.Retry = f.fresh, f.retry
+		loop.Fresh, loop.Retry, loop.Run = f.fresh, f.retry, onFreshServers(s, loop.Run)
 		fmt.Fprintf(out, "evidence %s: %d runs: %d scenarios at %s, %d seeds from %d; results in %s\n",
 			f.set, len(jobs), len(scenarios), strings.Join(contentions, ", "), f.seeds, f.first, store.File())
 		tally, err := loop.Do(ctx, slices.Values(jobs), len(jobs))
@@ -145,8 +145,8 @@ func (f evidenceFlags) jobs(scenarios []evidence.Scenario, contentions []string)
 	if err != nil {
 		return nil, err
 	}
-	if set.Bugs {
-		jobs := slices.DeleteFunc(evidence.BugJobs(scenarios, f.first, f.seeds), func(j evidence.Job) bool {
+	if set.Bugs != nil {
+		jobs := slices.DeleteFunc(evidence.BugJobs(set.Bugs, scenarios, f.first, f.seeds), func(j evidence.Job) bool {
 			return f.release != "" && j.Cassandra != f.release
 		})
 		if len(jobs) == 0 {
@@ -173,21 +173,33 @@ func onReleases(where string, jobs []evidence.Job) (string, nodeChoice, error) {
 		}
 	}
 	switch {
-	case len(releases) == 1 && releases[0] == "" || where == "local":
+	case where == "local":
 		return where, nodeChoice{}, nil
-	case where == "auto":
-		return "local", nodeChoice{}, nil
+	case where == "auto" && (releases[0] != "" || len(releases) > 1 || slices.ContainsFunc(jobs, onStore)):
+		return "local", nodeChoice{}, nil // what is kept up is Cassandra's, of one release
+	case len(releases) == 1 && releases[0] == "":
+		return where, nodeChoice{}, nil
 	case len(releases) == 1:
 		return where, nodeChoice{release: releases[0]}, nil
 	}
 	return where, nodeChoice{}, fmt.Errorf("the runs are on Cassandra %s: use --cluster=local, which starts each", strings.Join(releases, ", "))
 }
 
+// onStore says whether a job's locks are on another store than Cassandra.
+func onStore(j evidence.Job) bool {
+	sys, err := system.Find(j.System)
+	return err == nil && sys.Store != ""
+}
+
 // layoutOf is that of the cluster that a job needs.
 func layoutOf(j evidence.Job) cluster.Layout {
-	s, err := scenario.Load(j.Scenario)
-	if err != nil {
+	sys, err := system.Find(j.System)
+	s, err2 := scenario.Load(j.Scenario)
+	if err := errors.Join(err, err2); err != nil {
 		return cluster.Plain() // the run says so
+	}
+	if err := s.Apply(scenario.Overrides{Store: sys.Store}); err != nil {
+		return cluster.Plain()
 	}
 	return s.Layout()
 }
@@ -251,7 +263,7 @@ func chosen(setName, only, contention string) ([]evidence.Scenario, []string, er
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := catalog()
+	all, err := catalog(set.Bugs != nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -319,15 +331,15 @@ func withSink(all []evidence.Scenario, sink string, named bool) ([]evidence.Scen
 	return out, nil
 }
 
-// catalog lists the built-in scenarios that the core can run.
-func catalog() ([]evidence.Scenario, error) {
+// catalog lists the built-in scenarios that the core can run, or all.
+func catalog(all bool) ([]evidence.Scenario, error) {
 	var out []evidence.Scenario
 	for _, name := range scenario.Names() {
 		s, err := scenario.Load(name)
 		if err != nil {
 			return nil, err
 		}
-		if !plan.OnCore(s) {
+		if !all && !plan.OnCore(s) {
 			continue
 		}
 		e := evidence.Scenario{Name: name, Default: s.Workload.Contention, Contentions: s.Contentions()}
@@ -337,78 +349,4 @@ func catalog() ([]evidence.Scenario, error) {
 		out = append(out, e)
 	}
 	return out, nil
-}
-
-// soakFlags are the flags of `fencepost soak`.
-type soakFlags struct {
-	runner
-	set, scenarios, contention string
-	hours                      float64
-	seed                       uint64
-}
-
-func newSoakCmd() *cobra.Command {
-	var f soakFlags
-	cmd := &cobra.Command{
-		Use:   "soak --hours=N",
-		Short: "Run random scenarios with new seeds until the time is up or one is not PASS",
-		Long: `Runs one random scenario of a set after the other, at random contentions and with new
-seeds, on one cluster, until the time is up. The first run that is not PASS ends it; its
-directory stays. Results go to runs/soak/TIME.jsonl. Each run can be repeated alone.
-Exit code: as for evidence.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("seed") {
-				f.seed = rand.Uint64N(1_000_000)
-			}
-			return f.run(cmd)
-		},
-	}
-	fl := cmd.Flags()
-	f.flags(fl, filepath.Join("runs", "soak"))
-	fl.StringVar(&f.set, "set", "locks", "the set to draw from: "+strings.Join(setNames(), ", "))
-	fl.StringVar(&f.scenarios, "scenarios", "", "of the set only these, with commas between")
-	fl.StringVar(&f.contention, "contention", "medium,high", "contentions to draw from, with commas between")
-	fl.Float64Var(&f.hours, "hours", 0, "how long; the last run may end later")
-	fl.Uint64Var(&f.seed, "seed", 0, "draw the same runs again (default: a new seed, printed)")
-	return cmd
-}
-
-func (f soakFlags) run(cmd *cobra.Command) error {
-	ctx, out := cmd.Context(), outputOf(cmd)
-	scenarios, contentions, err := chosen(f.set, f.scenarios, f.contention)
-	if err != nil {
-		return usageError(err)
-	}
-	if !(f.hours > 0 && f.hours <= 24*365) || math.IsNaN(f.hours) {
-		return usageError(fmt.Errorf("--hours=%g: say how long, more than 0", f.hours))
-	}
-	if err := f.resolve(ctx, time.Now().UTC().Format("20060102-150405")); err != nil {
-		return err
-	}
-	store := evidence.NewStore(f.results)
-	layout, scenarios := onOneLayout(scenarios)
-	return onSite(cmd, f.cluster, nodeChoice{}, []cluster.Layout{layout}, []string{fmt.Sprintf("--seed=%d", f.seed)}, func(s *site) error {
-		if _, err := s.on(layout); err != nil {
-			return err
-		}
-		loop := f.loop(store, s, out)
-		loop.StopAtRed = true
-		until := time.Now().Add(time.Duration(f.hours * float64(time.Hour)))
-		fmt.Fprintf(out, "soak: random runs of %d scenarios at %s until %s, seed %d; results in %s\n",
-			len(scenarios), strings.Join(contentions, ", "), until.Format("2006-01-02 15:04"), f.seed, store.File())
-		tally, err := loop.Do(ctx, evidence.Random(scenarios, contentions, workload.Rand(f.seed, "soak"), until, time.Now), 0)
-		return finish(out, tally, 0, store, err)
-	})
-}
-
-// onOneLayout leaves out the scenarios that need another cluster than the rest, so that a
-// soak does not spend its time with starting clusters.
-func onOneLayout(all []evidence.Scenario) (cluster.Layout, []evidence.Scenario) {
-	layout := func(s evidence.Scenario) cluster.Layout { return layoutOf(evidence.Job{Scenario: s.Name}) }
-	most := needed(all, layout)[0]
-	if slices.ContainsFunc(all, func(s evidence.Scenario) bool { return layout(s).Equal(cluster.Plain()) }) {
-		most = cluster.Plain()
-	}
-	return most, slices.DeleteFunc(slices.Clone(all), func(s evidence.Scenario) bool { return !layout(s).Equal(most) })
 }

@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +44,9 @@ func TestEvidenceRefuses(t *testing.T) {
 		{"evidence --seeds=0", "--seeds=0"},
 		{"evidence --seed=1", "unknown flag"},
 		{"evidence --cluster=moon", "unknown cluster"},
+		{"evidence --set=bugs --cassandra=4.0.19 --scenarios=late-unlock", "the set bugs has no such run on Cassandra 4.0.19"},
 		{"soak", "say how long"},
+		{"soak --set=bugs --scenarios=late-unlock --hours=1", "system core keeps its locks in cassandra"},
 		{"soak --hours=-1", "say how long"},
 		{"soak --hours=NaN", "say how long"},
 		{"replay", "one argument"},
@@ -98,6 +103,47 @@ func TestSetsOfThisTool(t *testing.T) {
 		if mine, _, err := chosen(s, "", "low,medium,high"); err != nil || len(mine) < 3 {
 			t.Errorf("%s: %d scenarios, %v", s, len(mine), err)
 		}
+	}
+}
+
+// TestBugSet: its scenarios are those of its bugs, on whatever store, and no other set has them; each run
+// begins with servers of its own if its locks are not on Cassandra.
+func TestBugSet(t *testing.T) {
+	t.Parallel()
+	for set, want := range map[string]bool{"bugs": true, "locks": false, "releases": false} {
+		mine, _, err := chosen(set, "", "medium")
+		has := slices.ContainsFunc(mine, func(s evidence.Scenario) bool { return s.Name == "late-unlock" })
+		if err != nil || has != want {
+			t.Errorf("%s has late-unlock: %t, %v", set, has, err)
+		}
+		if other := slices.ContainsFunc(mine, func(s evidence.Scenario) bool { return s.Name == "kill-nodes" }); other == (set != "locks") {
+			t.Errorf("%s has kill-nodes: %t", set, other)
+		}
+	}
+	mine, _, err := chosen("bugs", "late-unlock,trap-lease-2038", "medium")
+	jobs, err2 := evidenceFlags{set: "bugs", seeds: 1, first: 1}.jobs(mine, nil)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	closed := 0
+	s := &site{}
+	run := onFreshServers(s, func(context.Context, evidence.Job) (evidence.Result, error) { return evidence.Result{}, nil })
+	var got []string
+	for _, j := range jobs {
+		s.end = func() error { closed++; return nil }
+		if _, err := run(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(j, " closed ", closed))
+	}
+	want := []string{"late-unlock medium seed 1 etcd-mutex-one-session closed 1", "late-unlock medium seed 1 etcd-mutex-new-session closed 2",
+		"late-unlock medium seed 1 etcd-mutex closed 3",
+		"trap-lease-2038 none seed 1 on Cassandra 3.11.9 closed 3", "trap-lease-2038 none seed 1 on Cassandra 3.11.1 closed 3"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if where, _, err := onReleases("auto", jobs[:3]); where != "local" || err != nil {
+		t.Errorf("locks of etcd are run at %q: %v", where, err)
 	}
 }
 

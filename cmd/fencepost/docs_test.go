@@ -22,7 +22,7 @@ func TestDocs(t *testing.T) {
 	t.Parallel()
 	c := newDocCheck(t)
 	files := []string{"README.md", "CONTRIBUTING.md", "core/README.md"}
-	for _, pattern := range []string{"docs/*.md", "docs/decisions/*.md"} {
+	for _, pattern := range []string{"docs/*.md", "docs/decisions/*.md", "docs/systems/*.md"} {
 		found, err := filepath.Glob(filepath.Join(repository, pattern))
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, found, err)

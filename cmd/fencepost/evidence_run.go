@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"fencepost/harness/fault"
 	"fencepost/harness/plan"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
@@ -54,6 +55,33 @@ func (r runner) loop(store *evidence.Store, s *site, out *output) *evidence.Loop
 	}
 }
 
+// builtFor refuses jobs of systems that are not built.
+func (r runner) builtFor(jobs []evidence.Job) error {
+	for _, j := range jobs {
+		sys, err := system.Find(j.System)
+		if err == nil {
+			err = builtHere(sys, r.bin)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onFreshServers is run, where each job whose locks are on another store than Cassandra begins with servers of
+// its own.
+func onFreshServers(s *site, run func(context.Context, evidence.Job) (evidence.Result, error)) func(context.Context, evidence.Job) (evidence.Result, error) {
+	return func(ctx context.Context, j evidence.Job) (evidence.Result, error) {
+		if onStore(j) {
+			if err := s.close(); err != nil {
+				return evidence.Result{}, fmt.Errorf("end the servers before: %w", err)
+			}
+		}
+		return run(ctx, j)
+	}
+}
+
 // resolve makes the paths absolute.
 func (r *runner) resolve(ctx context.Context, set string) error {
 	r.results = filepath.Join(within(ctx, r.results), set+evidence.Ending)
@@ -79,7 +107,8 @@ func (r runner) runAt(s *site, out *output) func(context.Context, evidence.Job) 
 		if err != nil {
 			return res, err
 		}
-		c, err := s.of(j.Cassandra, spec.Layout())
+		nodes := nodeChoice{store: sys.Store, release: j.Cassandra, clocks: drawn.SetsServerClocks()}
+		c, err := s.of(nodes, spec.Layout())
 		if err != nil {
 			return res, err
 		}
@@ -118,13 +147,19 @@ func planOf(j evidence.Job) (sys system.System, spec *scenario.Spec, drawn *plan
 	if spec, err = plan.Choose(spec, j.Seed, "", sys); err != nil {
 		return
 	}
-	override := scenario.Overrides{Contention: j.Contention, Sink: j.Sink}
+	override := scenario.Overrides{Contention: j.Contention, Sink: j.Sink, Store: sys.Store, Redelivery: sys.Redelivery}
 	if j.Contention == evidence.NoContention {
 		override.Contention = ""
 	}
 	if err = spec.Apply(override); err != nil {
 		err = fmt.Errorf("%s: %w", j.Scenario, err)
 		return
+	}
+	if err = plan.Suits(spec, sys); err != nil {
+		return
+	}
+	if j.Inert {
+		sys.Inert = string(fault.EveryFamily)
 	}
 	drawn, err = plan.New(*spec, j.Seed, sys.Name)
 	return

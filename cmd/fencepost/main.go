@@ -108,6 +108,7 @@ func newRootCmd() *cobra.Command {
 		newResultsCmd(),
 		newEvidenceCmd(),
 		newPowerCmd(),
+		newFieldCmd(),
 		newSoakCmd(),
 		newReplayCmd(),
 		newRunsCmd(),

@@ -15,12 +15,12 @@ import (
 type site struct {
 	backend string
 	cluster cluster.Cluster // nil: none is up
-	// start starts a cluster and returns what ends it; nil: there is none but the given. A
-	// release is one of Cassandra, "" for the one that the command asks for.
-	start func(release string, l cluster.Layout) (cluster.Cluster, func() error, error)
+	// start starts a cluster and returns what ends it; nil: there is none but the given. What
+	// nodes leave open is what the command asks for.
+	start func(nodes nodeChoice, l cluster.Layout) (cluster.Cluster, func() error, error)
 	end   func() error
-	// release is what start was told last.
-	release string
+	// nodes are what start was told last.
+	nodes nodeChoice
 }
 
 // do does work on the site and ends what was started.
@@ -33,31 +33,29 @@ func (s *site) do(work func(*site) error) error {
 }
 
 // on returns a cluster of a layout. One of another layout is ended first.
-func (s *site) on(l cluster.Layout) (cluster.Cluster, error) { return s.of("", l) }
+func (s *site) on(l cluster.Layout) (cluster.Cluster, error) { return s.of(nodeChoice{}, l) }
 
-// of is on for a release of Cassandra; "": the one that the command asks for.
-func (s *site) of(release string, l cluster.Layout) (cluster.Cluster, error) {
+// of is on for certain nodes; what they leave open is what the command asks for.
+func (s *site) of(nodes nodeChoice, l cluster.Layout) (cluster.Cluster, error) {
 	switch {
 	case s.start == nil && !s.has(l):
 		return nil, usageError(s.refusal(l))
-	case s.start == nil && release != "":
-		if err := (nodeChoice{release: release}).on(s.cluster); err != nil {
+	case s.start == nil:
+		if err := nodes.on(s.cluster); err != nil {
 			return nil, usageError(err)
 		}
 		return s.cluster, nil
-	case s.start == nil:
-		return s.cluster, nil
-	case s.has(l) && s.release == release:
+	case s.has(l) && s.nodes == nodes:
 		return s.cluster, nil
 	}
 	if err := s.close(); err != nil {
 		return nil, fmt.Errorf("end the cluster before: %w", err)
 	}
-	c, end, err := s.start(release, l)
+	c, end, err := s.start(nodes, l)
 	if err != nil {
 		return nil, err
 	}
-	s.cluster, s.end, s.release = c, end, release
+	s.cluster, s.end, s.nodes = c, end, nodes
 	return c, nil
 }
 

@@ -22,8 +22,8 @@ var several = cluster.Layout{3, 1}
 func TestSiteStartsWhatIsNeeded(t *testing.T) {
 	t.Parallel()
 	var log []string
-	s := &site{backend: "local", start: func(release string, l cluster.Layout) (cluster.Cluster, func() error, error) {
-		name := release + " " + l.String()
+	s := &site{backend: "local", start: func(n nodeChoice, l cluster.Layout) (cluster.Cluster, func() error, error) {
+		name := n.store + n.release + " " + l.String()
 		log = append(log, "start "+name)
 		return laid{layout: l}, func() error { log = append(log, "end "+name); return nil }, nil
 	}}
@@ -33,8 +33,8 @@ func TestSiteStartsWhatIsNeeded(t *testing.T) {
 			t.Fatalf("%v, %v, want %s", c, err, l)
 		}
 	}
-	for _, release := range []string{"4.0.19", "4.0.19", "4.1.10", ""} {
-		if _, err := s.of(release, cluster.Plain()); err != nil {
+	for _, n := range []nodeChoice{{release: "4.0.19"}, {release: "4.0.19"}, {release: "4.1.10"}, {store: "etcd"}, {store: "etcd"}, {}} {
+		if _, err := s.of(n, cluster.Plain()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +42,7 @@ func TestSiteStartsWhatIsNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := strings.Join(log, ";"), "start  3;end  3;start  3,1;end  3,1;start  3;end  3;"+
-		"start 4.0.19 3;end 4.0.19 3;start 4.1.10 3;end 4.1.10 3;start  3;end  3"; got != want {
+		"start 4.0.19 3;end 4.0.19 3;start 4.1.10 3;end 4.1.10 3;start etcd 3;end etcd 3;start  3;end  3"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -97,6 +97,14 @@ func (n nodeChoice) check() error {
 	return nil
 }
 
+// or is the choice, and where it leaves something open that of another.
+func (n nodeChoice) or(other nodeChoice) nodeChoice {
+	return nodeChoice{
+		store: cmp.Or(n.store, other.store), release: cmp.Or(n.release, other.release), paxos: cmp.Or(n.paxos, other.paxos),
+		clocks: n.clocks || other.clocks,
+	}
+}
+
 // variables are what make is told to choose the same.
 func (n nodeChoice) variables() (s string) {
 	if n.release != "" {
@@ -110,6 +118,9 @@ func (n nodeChoice) variables() (s string) {
 
 // on says why a cluster that is there already is another.
 func (n nodeChoice) on(c cluster.Cluster) error {
+	if n == (nodeChoice{}) {
+		return nil
+	}
 	if n.store != "" {
 		return fmt.Errorf("--store=%s: the cluster that is kept up is Cassandra's: use --cluster=local", n.store)
 	}
@@ -178,10 +189,8 @@ func onSite(cmd *cobra.Command, want string, nodes nodeChoice, layouts []cluster
 		if want == "docker" {
 			return usageError(errors.New("no container can be reached from inside the sandbox: use --cluster=docker outside of it"))
 		}
-		s := &site{backend: "local", start: func(release string, l cluster.Layout) (cluster.Cluster, func() error, error) {
-			n := nodes
-			n.release = cmp.Or(release, n.release)
-			return startLocal(ctx, n, l, cmd.ErrOrStderr())
+		s := &site{backend: "local", start: func(n nodeChoice, l cluster.Layout) (cluster.Cluster, func() error, error) {
+			return startLocal(ctx, n.or(nodes), l, cmd.ErrOrStderr())
 		}}
 		return s.do(work)
 	}

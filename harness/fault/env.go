@@ -38,8 +38,8 @@ type Env struct {
 	// says that it took them: a known-broken variant. Their proofs stay as they are.
 	Inert Family
 
-	// Hello is what a node answers in whatever state, as long as it runs; nil: Cassandra's.
-	Hello []byte
+	// Hello is what the node with an IP answers in whatever state, as long as it runs; nil: Cassandra's.
+	Hello func(ip string) []byte
 	// SpeaksFirst: a node says something on each new connection, before it is asked.
 	SpeaksFirst bool
 	// Read makes a SERIAL read with the node as coordinator, to see whether consensus
@@ -99,7 +99,9 @@ func (e *Env) readThrough(node string) string {
 }
 
 // inert reports whether the fault at hand does nothing.
-func (e *Env) inert() bool { return e.Inert != "" && kinds[e.fault].Family == e.Inert }
+func (e *Env) inert() bool {
+	return e.Inert != "" && (e.Inert == EveryFamily || kinds[e.fault].Family == e.Inert)
+}
 
 // do takes an action of the fault; a fault changes things by do and by set alone.
 func (e *Env) do(action func() error) error {

@@ -15,6 +15,9 @@ import (
 // Family is faults that act by the same means.
 type Family string
 
+// EveryFamily is, as Env.Inert, all of them.
+const EveryFamily Family = "every"
+
 // Families.
 const (
 	FamilyLinks   Family = "links"

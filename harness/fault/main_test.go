@@ -98,7 +98,7 @@ func testWorker(env string) int {
 			ticks.Set(m.Every)
 		case control.CmdLoad:
 			if cfg.Variant == deaf {
-				m.Load = &control.Load{Rate: 1}
+				m.Load = &control.Load{}
 			}
 			loads <- *m.Load
 		}
@@ -106,21 +106,25 @@ func testWorker(env string) int {
 }
 
 // enqueue tells what a worker does that enqueues what it is told to: jobs come at the rate, or
-// 100 a second with a closed loop, and end.
+// 100 a second with a closed loop, and end. It counts by the clock, as real ones do: a late
+// timer loses none.
 func enqueue(conn *control.Conn, loads <-chan control.Load) {
-	const every = 50 * time.Millisecond
 	var s control.Stats
-	for now := (control.Load{}); ; {
+	now, due := control.Load{}, 0.0
+	for last := time.Now(); ; {
+		next := now
 		select {
-		case now = <-loads:
-		case <-time.After(every):
+		case next = <-loads:
+		case <-time.After(50 * time.Millisecond):
 		}
 		rate := now.Rate
 		if now.Open > 0 {
 			rate = 100
 		}
-		n := int64(rate * every.Seconds())
-		s.Came, s.Cycles, s.Enqueuing = s.Came+n, s.Cycles+n, int64(now.Open)
+		at := time.Now()
+		due += rate * at.Sub(last).Seconds()
+		last, now = at, next
+		s.Came, s.Cycles, s.Enqueuing = int64(due), int64(due), int64(now.Open)
 		_ = conn.Send(control.Message{Cmd: control.CmdStats, Stats: &s})
 	}
 }

@@ -103,7 +103,7 @@ func (e *Env) greeting(l *link.Link) greeting {
 // hello is what the node with this IP answers.
 func (e *Env) hello(ip string) greeting {
 	if e.Hello != nil {
-		return greeting{ask: e.Hello, second: e.SpeaksFirst}
+		return greeting{ask: e.Hello(ip), second: e.SpeaksFirst}
 	}
 	return greeting{ask: cqlOptions, secure: e.secure(ip)}
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // A delay is seen at each end, whatever its jitter, and by requests through the link; that
-// of one end says nothing about another.
+// of one end says nothing about another. No test runs beside it: what takes longer than before is to do so
+// for the delay.
 func TestDelayMustProveItself(t *testing.T) {
-	t.Parallel()
 	const by = 100 * time.Millisecond
 	for name, c := range map[string]struct {
 		jitter time.Duration
@@ -33,7 +33,6 @@ func TestDelayMustProveItself(t *testing.T) {
 		"nobody had the pain": {quiet: true, text: "no byte was delayed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			env, all := wires(t, 2)
 			if c.inert {
 				env.Inert = FamilyLatency
@@ -58,9 +57,8 @@ func TestDelayMustProveItself(t *testing.T) {
 }
 
 // A delay of one direction shows that the other one has none: from the harness's bytes and from
-// those of others.
+// those of others. It runs alone as TestDelayMustProveItself does.
 func TestDelayOfOneDirectionMustProveBoth(t *testing.T) {
-	t.Parallel()
 	const by = 100 * time.Millisecond
 	for name, c := range map[string]struct {
 		dir           link.Dir
@@ -75,7 +73,6 @@ func TestDelayOfOneDirectionMustProveBoth(t *testing.T) {
 		"never in force":      {dir: link.Up, inert: true, text: "no byte was delayed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			env, all := wires(t, 1)
 			if c.inert {
 				env.Inert = FamilyLatency

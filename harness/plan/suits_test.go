@@ -200,7 +200,8 @@ func TestPlansOnStores(t *testing.T) {
 	}
 }
 
-// TestOnCore: of the shipped scenarios the core runs all but those with faults of other stores' servers.
+// TestOnCore: of the shipped scenarios the core runs all but those of other stores, or with faults of
+// their servers.
 func TestOnCore(t *testing.T) {
 	t.Parallel()
 	var not []string
@@ -217,7 +218,7 @@ func TestOnCore(t *testing.T) {
 			t.Errorf("%s sets the clocks of servers: %t, %v", name, p.SetsServerClocks(), err)
 		}
 	}
-	if want := []string{"node-loses-data", "primary-fails-over", "server-clock-jump"}; !slices.Equal(not, want) {
+	if want := []string{"late-renewal", "late-unlock", "long-job", "lost-take", "node-loses-data", "primary-fails-over", "server-clock-jump"}; !slices.Equal(not, want) {
 		t.Errorf("the core cannot run %v, want %v", not, want)
 	}
 }

@@ -31,7 +31,7 @@ func (r *runner) faultEnv(links *link.Fabric) *fault.Env {
 		NoQuorum: func(err error) bool { return cassandra.Refused(err) == cassandra.NoQuorum },
 	}
 	if r.servers != nil {
-		e.Hello, e.SpeaksFirst = r.servers.Kind.Hello, r.servers.Kind.SpeaksFirst
+		e.Hello, e.SpeaksFirst = r.servers.Hello, r.servers.Kind.SpeaksFirst
 		e.Read, e.ReadAs, e.NoQuorum, e.Store = r.servers.Read, r.servers.Kind.ReadAs, r.servers.NoQuorum, r.servers
 	}
 	if r.cql != nil && r.nodeTap != nil {

@@ -312,6 +312,9 @@ type Overrides struct {
 	Sink       string        // see package sinks
 	Duration   time.Duration // of each of the phases before, fault, recover
 	Store      string        // see package servers; "": the scenario's
+	// Redelivery is how much later than a lock's lease is over the system gives what an owner has left to
+	// another: what waits for that lasts longer.
+	Redelivery time.Duration
 }
 
 // For is the overrides without those that a scenario of this kind cannot have.
@@ -331,6 +334,8 @@ func (s *Spec) Apply(o Overrides) error {
 		s.Cluster.Store = o.Store // Check takes Cassandra for none
 		o.Store = ""
 	}
+	s.wait(Duration(o.Redelivery))
+	o.Redelivery = 0
 	if !s.Kind().Workers && o != (Overrides{}) {
 		return errors.New("it has no workers and phases that contention, workers, clients, ttl, sink or duration could change")
 	}
@@ -363,4 +368,22 @@ func (s *Spec) Apply(o Overrides) error {
 		s.Phases.Before, s.Phases.Fault, s.Phases.Recover = d, d, d
 	}
 	return s.Check()
+}
+
+// wait adds to each time in which an abandoned lock must be somebody else's.
+func (s *Spec) wait(d Duration) {
+	if d == 0 || !slices.Contains(s.Expect.Must, "takeover") {
+		return
+	}
+	s.Phases.Fault += d
+	for i := range s.Expect.Thresholds {
+		if t := &s.Expect.Thresholds[i]; t.Recovery != "" {
+			t.Max.Plus += d.D()
+		}
+	}
+	for i := range s.Expect.Progress {
+		if p := &s.Expect.Progress[i]; !p.LongestGap.IsZero() {
+			p.LongestGap.Plus += d.D()
+		}
+	}
 }

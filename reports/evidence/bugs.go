@@ -1,30 +1,45 @@
 package evidence
 
 import (
+	"cmp"
 	"slices"
 
 	"fencepost/checker"
+	"fencepost/harness/target/system"
 )
 
-// Bug is one of Cassandra or of its driver, or something that users run into on every release,
-// with the runs that show it. All runs are drills.
+// Bug is one of a library of locks, of Cassandra or of its driver, or something that users run into
+// on every release, with the runs that show it.
 type Bug struct {
 	// Name is its number, or what it is called here. About says in a sentence what it does.
 	Name, About string
 	// Source is where it was reported and what its report says of releases that have the fix; ""
 	// if no report is known: it is then unconfirmed.
 	Source string
-	// Red are the runs that must find it, by P2, Green those beside it that must not.
-	Red, Green []OnRelease
+	// Red are the runs that must find it, Green those beside it that must not.
+	Red, Green []BugRun
 }
 
-// OnRelease is a drill on a release.
-type OnRelease struct{ Scenario, Cassandra string }
+// BugRun is a run that shows a bug, or that it is not there: a drill on a release of Cassandra, which
+// finds a bug by P2, or a system under a scenario. A row of that system says by what it must be red
+// (package system).
+type BugRun struct {
+	Scenario  string
+	Cassandra string // "": the run is of a system
+	System    string // "": the run is a drill
+	// Contention is that of a system's run, "" for the scenario's own.
+	Contention string
+}
+
+// job is a run's, of a scenario in its own contention if the run names none.
+func (r BugRun) job(own string, seed uint64) Job {
+	return Job{Scenario: r.Scenario, Contention: cmp.Or(r.Contention, own), Seed: seed, System: cmp.Or(r.System, core), Cassandra: r.Cassandra}
+}
 
 // current are the newest releases of the lines that people run, and of what comes next.
 var current = []string{"4.0.19", "4.1.10", "5.0.9", "6.0-alpha2"}
 
-// Bugs are all that are shown by name.
+// Bugs are those of Cassandra and of its driver.
 var Bugs = []Bug{
 	{
 		Name: "CASSANDRA-12126", About: "a conditional write that timed out takes effect after a read, or another conditional write, has shown that it did not happen: a lock has two holders",
@@ -56,6 +71,12 @@ var Bugs = []Bug{
 		Green:  on(current, "trap-renews-all"),
 	},
 	{
+		Name: "commit-log", About: "a node that is killed has forgotten what it acknowledged last, a write of a lease and its promise too: with another node out of reach the next client gets the lease too",
+		Source: "by design: commitlog_sync is periodic by default, and what comes after the log's last marker is not replayed (decision 0005)",
+		Red:    on(periodic(current), "trap-killed-node"),
+		Green:  on(current, "trap-killed-node"),
+	},
+	{
 		Name: "driver-retries", About: "gocql 1.7 with a retry policy sends a conditional write again whose answer was lost: the second copy is rejected by the first, and a client that has the lease is told that it has not",
 		Source: "CASSGO-27 (apache/cassandra-gocql-driver #1803): fixed in 2.0.0 of the driver, which gocql 1.7 comes before",
 		Red:    on(current, "trap-driver-retries"),
@@ -63,18 +84,26 @@ var Bugs = []Bug{
 	},
 }
 
+// periodic are releases whose nodes sync their commit log periodically.
+func periodic(releases []string) (out []string) {
+	for _, r := range releases {
+		out = append(out, r+"+periodic")
+	}
+	return out
+}
+
 // each are several drills on one release.
-func each(release string, scenarios ...string) (out []OnRelease) {
+func each(release string, scenarios ...string) (out []BugRun) {
 	for _, s := range scenarios {
-		out = append(out, OnRelease{s, release})
+		out = append(out, BugRun{Scenario: s, Cassandra: release})
 	}
 	return out
 }
 
 // on is one drill on several releases.
-func on(releases []string, scenario string) (out []OnRelease) {
+func on(releases []string, scenario string) (out []BugRun) {
 	for _, r := range releases {
-		out = append(out, OnRelease{scenario, r})
+		out = append(out, BugRun{Scenario: scenario, Cassandra: r})
 	}
 	return out
 }
@@ -85,24 +114,31 @@ const foundBy = "P2"
 // NoContention stands for the contention of a scenario that has no clients to compete.
 const NoContention = "none"
 
-// BugJobs are the runs of Bugs of these scenarios, those of one release together.
-func BugJobs(scenarios []Scenario, first uint64, seeds int) []Job {
-	var runs []OnRelease
-	for _, b := range Bugs {
-		runs = append(append(runs, b.Red...), b.Green...)
+// runsOf are all runs of these bugs.
+func runsOf(bugs []Bug) (out []BugRun) {
+	for _, b := range bugs {
+		out = append(append(out, b.Red...), b.Green...)
 	}
-	var releases []string
+	return out
+}
+
+// BugJobs are the runs of these bugs of these scenarios, those of one release and of one system together.
+func BugJobs(bugs []Bug, scenarios []Scenario, first uint64, seeds int) []Job {
+	type place struct{ cassandra, system string }
+	runs := runsOf(bugs)
+	var places []place
 	for _, r := range runs {
-		if !slices.Contains(releases, r.Cassandra) {
-			releases = append(releases, r.Cassandra)
+		if at := (place{r.Cassandra, r.System}); !slices.Contains(places, at) {
+			places = append(places, at)
 		}
 	}
 	var out []Job
-	for _, release := range releases {
+	for _, at := range places {
 		for i := range seeds {
 			for _, r := range runs {
-				if r.Cassandra == release && slices.ContainsFunc(scenarios, func(s Scenario) bool { return s.Name == r.Scenario }) {
-					out = append(out, Job{Scenario: r.Scenario, Contention: NoContention, Seed: first + uint64(i), System: core, Cassandra: release})
+				n := slices.IndexFunc(scenarios, func(s Scenario) bool { return s.Name == r.Scenario })
+				if at == (place{r.Cassandra, r.System}) && n >= 0 {
+					out = append(out, r.job(scenarios[n].Default, first+uint64(i)))
 				}
 			}
 		}
@@ -110,23 +146,49 @@ func BugJobs(scenarios []Scenario, first uint64, seeds int) []Job {
 	return out
 }
 
-// MustBeRed reports whether a job is a drill on a release that has its bug.
-func MustBeRed(j Job) bool {
-	return j.System == core && slices.ContainsFunc(Bugs, func(b Bug) bool { return slices.Contains(b.Red, OnRelease{j.Scenario, j.Cassandra}) })
+// MustFind are the properties of which one must find something in a job: a drill on a release that
+// has its bug, a lock on another store under what it is not made for, or under a bug of its library. Of all others it is nil.
+func MustFind(j Job) []string {
+	if j.Inert {
+		return nil
+	}
+	if j.System == core && slices.ContainsFunc(Bugs, func(b Bug) bool { return slices.Contains(b.Red, BugRun{Scenario: j.Scenario, Cassandra: j.Cassandra}) }) {
+		return []string{foundBy}
+	}
+	if s, ok := system.FindOnStore(j.System, j.Scenario, j.Contention); ok && s.Red.Verdict == checker.Fail {
+		return s.Red.Properties
+	}
+	return nil
 }
 
-// Counts is what a job's attempts count as: their standing verdict, and of a job that must be
-// red PASS if the last one was, by the property that finds it, and FAIL if it was not found.
+// Counts is what a job's attempts count as: their standing verdict, and of a job that must find
+// something PASS if the last one did, by a property that must, and FAIL if it found nothing. Of one whose
+// faults are inert it is PASS if nothing was found.
 func Counts(attempts []Result) checker.Verdict {
-	if len(attempts) == 0 || !MustBeRed(attempts[0].Job) {
+	if len(attempts) == 0 {
+		return Standing(attempts)
+	}
+	if last := attempts[len(attempts)-1]; last.Job.Inert {
+		return countsInert(last)
+	}
+	must := MustFind(attempts[0].Job)
+	if must == nil {
 		return Standing(attempts)
 	}
 	switch last := attempts[len(attempts)-1]; {
-	case last.Verdict == checker.Fail && slices.Contains(last.Fired(), foundBy):
+	case last.Verdict == checker.Fail && slices.ContainsFunc(last.Fired(), func(id string) bool { return slices.Contains(must, id) }):
 		return checker.Pass
 	case last.Verdict == checker.Pass:
 		return checker.Fail
 	default:
 		return last.Verdict
 	}
+}
+
+// countsInert: without its fault a run is INVALID, as the harness cannot prove one, and must violate nothing.
+func countsInert(r Result) checker.Verdict {
+	if r.Verdict == checker.Invalid {
+		return checker.Pass
+	}
+	return r.Verdict
 }

@@ -29,6 +29,9 @@ type Job struct {
 	Sink string `json:"sink,omitempty"`
 	// Cassandra is the release of the nodes, "" for the default one.
 	Cassandra string `json:"cassandra,omitempty"`
+	// Inert: no fault is put in force, though the harness says so. What is found all the same does not
+	// come from the fault.
+	Inert bool `json:"inert,omitempty"`
 }
 
 // core is the system whose name is left out of names and texts.
@@ -45,6 +48,9 @@ func (j Job) String() string {
 	if j.Cassandra != "" {
 		s += " on Cassandra " + j.Cassandra
 	}
+	if j.Inert {
+		s += ", faults inert"
+	}
 	return s
 }
 
@@ -60,12 +66,15 @@ func (j Job) name() string {
 	if j.Cassandra != "" {
 		s += "-cassandra_" + j.Cassandra
 	}
+	if j.Inert {
+		s += "-inert"
+	}
 	return s
 }
 
 var (
 	part    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
-	release = regexp.MustCompile(`^[0-9][a-z0-9.-]*$`)
+	release = regexp.MustCompile(`^[0-9][a-z0-9.-]*(\+[a-z]+)*$`)
 )
 
 // check refuses a job whose name would be no word. Of a program of a user's own that is any.
@@ -92,7 +101,14 @@ func (j Job) check() error {
 func compare(a, b Job) int {
 	return cmp.Or(cmp.Compare(a.Scenario, b.Scenario), cmp.Compare(rank(a.Contention), rank(b.Contention)),
 		cmp.Compare(a.Contention, b.Contention),
-		cmp.Compare(a.System, b.System), cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Cassandra, b.Cassandra), cmp.Compare(a.Seed, b.Seed))
+		cmp.Compare(a.System, b.System), cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Cassandra, b.Cassandra), cmp.Compare(a.Seed, b.Seed), cmp.Compare(word(a.Inert), word(b.Inert)))
+}
+
+func word(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
 }
 
 func rank(contention string) int { return slices.Index([]string{"low", "medium", "high"}, contention) }
@@ -236,8 +252,8 @@ type Set struct {
 	About string
 	// Only and Except are patterns (path.Match); no Only means all.
 	Only, Except []string
-	// Bugs: its runs are those of Bugs, on the releases that they name.
-	Bugs bool
+	// Bugs: its runs are those of these; its scenarios are theirs.
+	Bugs []Bug
 }
 
 // Sets are the collections that there are.
@@ -248,7 +264,8 @@ var Sets = []Set{
 	{Name: "smoke", About: "three short ones, to see that all works", Only: []string{"steady", "kill-worker", "pause-worker"}},
 	{Name: "paxos", About: "the drills of the lock store's own consensus", Only: []string{"paxos-*"}},
 	{Name: "releases", About: "bugs of releases of Cassandra by name, each with the release or the use that has it and one that has not",
-		Only: []string{"paxos-*", "trap-*"}, Bugs: true},
+		Bugs: Bugs},
+	{Name: "bugs", About: "bugs of libraries of locks by name, with their systems on their stores, and those of releases", Bugs: slices.Concat(Libraries, Bugs)},
 }
 
 // FindSet returns a set by name.
@@ -265,8 +282,10 @@ func FindSet(name string) (Set, error) {
 
 // Of returns the scenarios of the set.
 func (s Set) Of(all []Scenario) []Scenario {
+	runs := runsOf(s.Bugs)
 	return slices.DeleteFunc(slices.Clone(all), func(c Scenario) bool {
-		return len(s.Only) > 0 && !matches(s.Only, c.Name) || matches(s.Except, c.Name)
+		return len(runs) > 0 && !slices.ContainsFunc(runs, func(r BugRun) bool { return r.Scenario == c.Name }) ||
+			len(s.Only) > 0 && !matches(s.Only, c.Name) || matches(s.Except, c.Name)
 	})
 }
 

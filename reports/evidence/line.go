@@ -37,6 +37,9 @@ type line struct {
 	Check json.RawMessage `json:"check,omitempty"`
 }
 
+// absolute is a path of the machine that made a result. Of it only the last name is stored.
+var absolute = regexp.MustCompile(`(^|[\s'"(=])(?:/[^\s/:;,'"]+)+/([^\s/:;,'"]+)`)
+
 // encode makes a result's line.
 func encode(r Result) ([]byte, error) {
 	digest, _, err := environmentOf(r).line()
@@ -44,6 +47,7 @@ func encode(r Result) ([]byte, error) {
 		return nil, err
 	}
 	l := line{Result: r, Environment: digest}
+	l.Error = absolute.ReplaceAllString(r.Error, "$1$2")
 	info := r.Info
 	info.Scenario, info.About, info.Seed, info.System = "", "", 0, ""
 	info.Versions = only(info.Versions, ofRun)

@@ -58,6 +58,16 @@ func (t *Tally) count(attempts []Result) {
 	t.Verdicts[Standing(attempts)]++
 }
 
+// Plus is what both loops found.
+func (t Tally) Plus(o Tally) Tally {
+	t.Jobs, t.Done, t.Ran, t.Repeated = t.Jobs+o.Jobs, t.Done+o.Done, t.Ran+o.Ran, t.Repeated+o.Repeated
+	t.Worst, t.Verdicts = Worst(t.Worst, o.Worst), maps.Clone(t.Verdicts)
+	for v, n := range o.Verdicts {
+		t.Verdicts[v] += n
+	}
+	return t
+}
+
 // String says how many jobs have which verdict.
 func (t Tally) String() string {
 	var parts []string

@@ -222,10 +222,10 @@ func TestLines(t *testing.T) {
 func TestSets(t *testing.T) {
 	t.Parallel()
 	all := []Scenario{{Name: "contention-100", Contentions: []string{"high"}, Default: "high"}, {Name: "kill-worker", Default: "medium"},
-		{Name: "paxos-repair", Default: "medium"}, {Name: "orders-steady", Default: "medium"}, {Name: "pause-worker"}, {Name: "soak"},
+		{Name: "paxos-lease"}, {Name: "paxos-repair", Default: "medium"}, {Name: "orders-steady", Default: "medium"}, {Name: "pause-worker"}, {Name: "soak"},
 		{Name: "steady", Default: "medium"}}
 	for set, want := range map[string]string{"locks": "contention-100 kill-worker pause-worker steady",
-		"smoke": "kill-worker pause-worker steady", "paxos": "paxos-repair", "orders": "orders-steady"} {
+		"smoke": "kill-worker pause-worker steady", "paxos": "paxos-lease paxos-repair", "releases": "paxos-lease", "bugs": "paxos-lease pause-worker steady", "orders": "orders-steady"} {
 		s, err := FindSet(set)
 		must(t, err)
 		var names []string
@@ -265,5 +265,20 @@ func TestRandomEndsWithTheTime(t *testing.T) {
 	}
 	if n := len(slices.Collect(Random(nil, nil, nil, time.Unix(3600, 0), clock))); n != 0 {
 		t.Errorf("%d jobs of no scenario", n)
+	}
+}
+
+// TestNoPathsOfTheMachine: of a path in an error only the last name is stored.
+func TestNoPathsOfTheMachine(t *testing.T) {
+	t.Parallel()
+	store := aStore(t)
+	r := Result{Job: Job{Scenario: "steady", Contention: "medium", Seed: 1, System: "core"}, Verdict: Error,
+		Error: "task setup of /home/me/bin/locks ended: its log is '/tmp/runs/r-1/setup.log', see results/evidence/field.jsonl; dial tcp 127.0.0.1:6379: reset"}
+	if _, err := store.Put(r); err != nil {
+		t.Fatal(err)
+	}
+	all, err := store.All()
+	if want := "task setup of locks ended: its log is 'setup.log', see results/evidence/field.jsonl; dial tcp 127.0.0.1:6379: reset"; err != nil || all[0].Error != want {
+		t.Errorf("%v, %+v", err, all)
 	}
 }

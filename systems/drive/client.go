@@ -2,6 +2,7 @@ package drive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,21 +12,44 @@ import (
 	"github.com/google/uuid"
 )
 
-// sends is how many copies of a request to the store are sent until one is answered.
+// sends is how many copies of a request to the store are sent until one is answered; see Lock.copies.
 const sends = 3
 
 // tryTimeout bounds one copy: a long lease has time for a store that takes some seconds.
 func tryTimeout() time.Duration { return max(time.Second, millis("TTL_MS")/6) }
 
-// client takes a lock, writes to what it protects, gives the lock back, and begins again.
-type client struct {
-	lock   Lock
-	locker Locker
+// actor is one of the procs of a life: it does one thing after the other.
+type actor struct {
 	record *record
 	sink   *sink
 	proc   string
 	number int
 	random *rand.Rand
+}
+
+func newActor(r *record, n int, effects string) (*actor, error) {
+	proc := fmt.Sprintf("%s/c%d", r.life, n+1)
+	seed, err := strconv.ParseUint(variable("SEED"), 10, 64)
+	if err != nil {
+		return nil, err
+	}
+	var own uint64
+	for _, b := range []byte(proc) {
+		own = own*31 + uint64(b)
+	}
+	return &actor{record: r, sink: newSink(r, proc, effects), proc: proc, number: n, random: rand.New(rand.NewPCG(seed, own))}, nil
+}
+
+// about is half to one and a half of d.
+func (a *actor) about(d time.Duration) time.Duration {
+	return time.Duration((0.5 + a.random.Float64()) * float64(d))
+}
+
+// client takes a lock, writes to what it protects, gives the lock back, and begins again.
+type client struct {
+	*actor
+	lock   Lock
+	locker Locker
 	ttl    time.Duration
 	margin time.Duration
 	grants int
@@ -36,19 +60,15 @@ func newClient(ctx context.Context, l Lock, r *record, n int) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	proc := fmt.Sprintf("%s/c%d", r.life, n+1)
-	seed, err := strconv.ParseUint(variable("SEED"), 10, 64)
+	effects := byKey // a key is one grant's
+	if l.Fenced {
+		effects = byToken
+	}
+	a, err := newActor(r, n, effects)
 	if err != nil {
 		return nil, err
 	}
-	var own uint64
-	for _, b := range []byte(proc) {
-		own = own*31 + uint64(b)
-	}
-	return &client{
-		lock: l, locker: locker, record: r, sink: newSink(r, proc, l.Fenced), proc: proc, number: n,
-		random: rand.New(rand.NewPCG(seed, own)), ttl: millis("TTL_MS"), margin: millis("MARGIN_MS"),
-	}, nil
+	return &client{actor: a, lock: l, locker: locker, ttl: millis("TTL_MS"), margin: millis("MARGIN_MS")}, nil
 }
 
 // held is a lock that the client has.
@@ -60,11 +80,6 @@ type held struct {
 }
 
 func (h *held) valid() bool { return awake() < h.deadline }
-
-// about is half to one and a half of d.
-func (c *client) about(d time.Duration) time.Duration {
-	return time.Duration((0.5 + c.random.Float64()) * float64(d))
-}
 
 // run works until ctx is over. An error is one of the record or of the harness.
 func (c *client) run(ctx context.Context) error {
@@ -155,13 +170,15 @@ func (c *client) change(op, name string, from, to version, ask func(context.Cont
 	first = awake()
 	var left []int64
 	var last error
-	for len(left) < sends {
+	for len(left) < c.lock.copies(op) {
 		left = append(left, now())
 		ctx, cancel := context.WithTimeout(context.Background(), tryTimeout())
 		var ok bool
 		ok, last = ask(ctx)
 		cancel()
 		switch {
+		case errors.Is(last, ErrGone):
+			return first, false, last
 		case last != nil:
 			continue
 		case ok:
@@ -181,7 +198,7 @@ func (c *client) critical(h *held) error {
 	if c.lock.Fenced {
 		// First the token is made known: whatever an older holder writes is then refused, or is
 		// in what is read next.
-		if done, err := c.sink.raise(resource, h.name, h.token); err != nil || !done {
+		if known, err := c.sink.raise(resource, h.name, h.token); err != nil || known != done {
 			return err
 		}
 	}
@@ -229,7 +246,7 @@ func (c *client) hold(h *held, stay time.Duration) error {
 				return err
 			case !done:
 				h.deadline = 0 // perhaps it took effect; nothing is built on that
-			case h.valid(): // a lapsed lease is never revived
+			case h.valid() || c.lock.Trusting: // else a lapsed lease is never revived
 				h.version, h.deadline, renew = to, first+c.ttl-c.margin, first+c.ttl/3
 			}
 		}

@@ -36,6 +36,9 @@ type Locker interface {
 	Close() error
 }
 
+// ErrGone is in the errors of a Locker that can do nothing any more. The program ends then.
+var ErrGone = errors.New("the lock is gone for good")
+
 // Lock is a kind of Locker that Main drives.
 type Lock struct {
 	// Setup makes what locks need in the store, once; nil: they need nothing.
@@ -46,29 +49,24 @@ type Lock struct {
 	// what stands for a token in the history is the time at which a client knew that it had the
 	// lock: the numbers rise from grant to grant.
 	Fenced bool
+	// Leaseless: the lock is held until its session ends, which is before the deadline that is counted
+	// here if its client dies. So that no two are entitled at once by their deadlines is not promised.
+	Leaseless bool
+	// Trusting: a holder goes by what the lock answers to a renewal, as its users do: a lease that has
+	// lapsed by its own count goes on if it is renewed. What goes by that count is not promised.
+	Trusting bool
+	// Owes: the lock itself sends a release again that had no answer, later. The client asks once.
+	Owes bool
 	// Unseen are points before requests that do not have the attempt's id, so that nobody could
 	// tell on the links when they left. They are not offered.
 	Unseen []string
 }
 
-// Place is where locks are.
-type Place struct {
-	// Nodes are those of the store, as "ip:port".
-	Nodes []string
-	// Name is the run's own: what it keeps in the store begins with it.
-	Name string
-	// TTL is the time of a lease.
-	TTL time.Duration
-	// Secret is a file with what is shown at a login, "" if nothing is.
-	Secret string
-}
-
 // promises are the properties that a lock whose entry vanishes can keep.
 func (l Lock) promises() []string {
-	if l.Fenced {
-		return []string{"P3", "P4", "P7", "P8", "P10"}
-	}
-	return []string{"P4", "P7", "P8", "P10"}
+	return slices.DeleteFunc([]string{"P3", "P4", "P7", "P8", "P10"}, func(p string) bool {
+		return p == "P3" && !l.Fenced || p == "P7" && l.Trusting || p == "P8" && (l.Leaseless || l.Trusting)
+	})
 }
 
 // points are those at which clients ask the harness.
@@ -81,25 +79,42 @@ func (l Lock) points() (out []string) {
 	return out
 }
 
+// copies is how many copies of a request are sent until one is answered.
+func (l Lock) copies(op string) int {
+	if op == "release" && l.Owes {
+		return 1
+	}
+	return sends
+}
+
 // Main carries out the task that the environment names. It does not return.
 func Main(l Lock) {
-	if err := run(l); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	carryOut(map[string]func() error{
+		"setup": func() error { return setUp(l) },
+		"work":  func() error { return work(l) },
+		"seal":  func() error { return seal(l) },
+		"bench": func() error { return bench(l) },
+	})
+}
+
+// carryOut ends the process with the outcome of the task that the environment names.
+func carryOut(tasks map[string]func() error) {
+	task := variable("TASK")
+	run, ok := tasks[task]
+	if !ok {
+		run = func() error {
+			return fmt.Errorf("FENCEPOST_TASK=%q: this program is started by fencepost (docs/own-system.md)", task)
+		}
 	}
+	fail(run())
 	os.Exit(0)
 }
 
-func run(l Lock) error {
-	switch task := variable("TASK"); task {
-	case "setup":
-		return setUp(l)
-	case "work":
-		return work(l)
-	case "seal":
-		return seal(l)
-	default:
-		return fmt.Errorf("FENCEPOST_TASK=%q: this program is started by fencepost (docs/own-system.md)", task)
+// fail ends the process if there is an error.
+func fail(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 
@@ -122,12 +137,15 @@ func millis(name string) time.Duration { return time.Duration(number(name)) * ti
 func (l Lock) open(ctx context.Context) (Locker, error) { return l.Open(ctx, place()) }
 
 func place() Place {
-	return Place{words("NODES"), variable("KEYSPACE"), millis("TTL_MS"), variable("SECRET")}
+	return Place{words("NODES"), variable("KEYSPACE"), words("LOCKS"), millis("TTL_MS"), variable("SECRET")}
 }
+
+// setUpTime bounds what is done before clients work.
+const setUpTime = time.Minute
 
 // setUp looks whether the store answers, and says what is offered.
 func setUp(l Lock) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), setUpTime)
 	defer cancel()
 	if l.Setup != nil {
 		if err := l.Setup(ctx, place()); err != nil {

@@ -63,43 +63,56 @@ var repeated = []string{"Fencing-Resource", "Fencing-Token", "Idempotency-Key"}
 // sink is one client's way to what the locks protect. Each call is recorded, and sent again
 // until it is answered.
 type sink struct {
-	record *record
-	proc   string
-	fenced bool
-	http   http.Client
+	record  *record
+	proc    string
+	effects string // the path of effects: what the service checks
+	http    http.Client
 }
 
-func newSink(r *record, proc string, fenced bool) *sink {
-	return &sink{record: r, proc: proc, fenced: fenced, http: http.Client{Timeout: sinkTimeout, Transport: &http.Transport{}}}
+// What a service checks, by the path of its effects. The others know nothing of tokens; ofRuns takes an
+// effect again that comes with the key of another run.
+const (
+	byToken = "/effects"
+	byKey   = "/lab/effects"
+	ofRuns  = "/lab/runs"
+)
+
+func newSink(r *record, proc, effects string) *sink {
+	return &sink{record: r, proc: proc, effects: effects, http: http.Client{Timeout: sinkTimeout, Transport: &http.Transport{}}}
 }
+
+// outcome is what became of a request to the sink.
+type outcome int
+
+const (
+	unanswered outcome = iota // or refused after an unanswered copy
+	refused
+	done
+)
 
 // raise makes a token known, and waits for that.
-func (s *sink) raise(resource, issuer string, token int64) (bool, error) {
+func (s *sink) raise(resource, issuer string, token int64) (outcome, error) {
 	head, err := s.record.invoke(s.proc, "raise", resource, event{"issuer": issuer, "token": token})
 	if err != nil {
-		return false, err
+		return unanswered, err
 	}
 	return s.finish(head, s.send(http.MethodPost, "/raise", claim(resource, issuer, token)))
 }
 
 // effect writes a value. before is called between its invoke and its first copy.
-func (s *sink) effect(resource, issuer string, token int64, key string, value, decided int64, before func() error) (bool, error) {
+func (s *sink) effect(resource, issuer string, token int64, key string, value, decided int64, before func() error) (outcome, error) {
 	head, err := s.record.invoke(s.proc, "effect", resource, event{
 		"issuer": issuer, "token": token, "effect_key": key, "value": value, "decided_at": decided,
 	})
 	if err != nil {
-		return false, err
+		return unanswered, err
 	}
 	if err := before(); err != nil {
-		return false, err
+		return unanswered, err
 	}
 	headers := claim(resource, issuer, token)
 	headers["Idempotency-Key"], headers["Fencing-Value"] = key, strconv.FormatInt(value, 10)
-	path := "/effects"
-	if !s.fenced {
-		path = "/lab/effects" // a service that knows nothing of fencing
-	}
-	return s.finish(head, s.send(http.MethodPost, path, headers))
+	return s.finish(head, s.send(http.MethodPost, s.effects, headers))
 }
 
 // get reads the value.
@@ -175,15 +188,15 @@ func (s *sink) try(method, path string, headers map[string]string, d *decision) 
 }
 
 // finish records the end and says whether the sink did as it was asked.
-func (s *sink) finish(head event, d decision) (done bool, err error) {
+func (s *sink) finish(head event, d decision) (outcome, error) {
 	known := event{"result": d.result, "seen": d.seen, "seq": d.seq}
 	switch {
 	case d.result == "":
-		return false, s.record.end(head, "unknown", event{"error": "no answer"})
+		return unanswered, s.record.end(head, "unknown", event{"error": "no answer"})
 	case d.result == "applied" || d.result == "duplicate":
-		return true, s.record.end(head, "ok", known)
+		return done, s.record.end(head, "ok", known)
 	case d.copies > 1: // refused, but an earlier copy may have been accepted
-		return false, s.record.end(head, "unknown", event{"error": d.result + " after an unanswered copy"})
+		return unanswered, s.record.end(head, "unknown", event{"error": d.result + " after an unanswered copy"})
 	}
-	return false, s.record.end(head, "fail", known)
+	return refused, s.record.end(head, "fail", known)
 }

@@ -271,6 +271,13 @@ func TestHintsAreSeen(t *testing.T) {
 	t.Parallel()
 	cfg := cassandratest.Keyspace(t)
 	db := cassandratest.Open(t, cfg)
+	const views = "SELECT table_name FROM system_virtual_schema.tables WHERE keyspace_name = 'system_views' AND table_name = 'pending_hints'"
+	switch rows, err := db.Query(t.Context(), false, views); {
+	case err != nil:
+		t.Fatal(err)
+	case len(rows) == 0:
+		t.Skip("this release shows its hints to no client (4.1 and later do): DropKeyspace does not wait for them")
+	}
 	if _, err := db.Query(t.Context(), false, cassandra.SelectHints); err != nil {
 		t.Error(err)
 	}

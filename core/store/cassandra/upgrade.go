@@ -302,7 +302,8 @@ const (
 // that is up. A node that is sent a write to a table that it is dropping fails half-way
 // ("Unknown CF" in its log, Cassandra 5.0.6): it has dropped the keyspace on disk but not in
 // memory, and agrees with no other node's schema until it is restarted. What cannot be read,
-// as by a role without permission for system_views, is not waited for.
+// as on 4.0, which has no pending_hints, or by a role without permission for system_views, is not
+// waited for.
 func (db *DB) awaitHints(ctx context.Context, nodes []string) {
 	const pause = 200 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, hintsWait)

@@ -84,10 +84,14 @@ type LocalConfig struct {
 
 // name is the release as it was asked for.
 func (c LocalConfig) name() string {
+	name := c.Release
 	if c.accord {
-		return c.Release + withAccord
+		name += withAccord
 	}
-	return c.Release
+	if c.CommitLog == CommitLogPeriodic {
+		name += withPeriodic
+	}
+	return name
 }
 
 // Superuser is the name, and the password, of the role that a cluster with Auth has
@@ -127,9 +131,6 @@ func (c LocalConfig) WithDefaults() (LocalConfig, error) {
 	if c.Layout == nil {
 		c.Layout = Plain()
 	}
-	if c.CommitLog == "" {
-		c.CommitLog = CommitLogBatch
-	}
 	if c.HeapMiB == 0 {
 		c.HeapMiB = 512
 	}
@@ -147,6 +148,10 @@ func (c LocalConfig) WithDefaults() (LocalConfig, error) {
 	}
 	var err error
 	c.Release = cmp.Or(c.Release, DefaultRelease)
+	if release, periodic := strings.CutSuffix(c.Release, withPeriodic); periodic {
+		c.Release, c.CommitLog = release, CommitLogPeriodic
+	}
+	c.CommitLog = cmp.Or(c.CommitLog, CommitLogBatch)
 	if c.line, err = lineOf(c.Release); err != nil {
 		return c, &ConfigError{"Release", err}
 	}

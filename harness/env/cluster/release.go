@@ -16,6 +16,10 @@ const DefaultRelease = scripts.CassandraVersion
 // it: 6.0-alpha2+accord. Conditional writes of all other tables are Paxos's there too.
 const withAccord = "+accord"
 
+// withPeriodic ends the name of a release whose nodes sync their commit log periodically, as is the
+// database's own default: 5.0.9+periodic. It goes with any release.
+const withPeriodic = "+periodic"
+
 // Releases are those of Cassandra that the local backend can start.
 func Releases() (out []string) {
 	for _, release := range scripts.CassandraReleases() {
@@ -63,7 +67,7 @@ func lineOf(release string) (line, error) {
 	at := slices.IndexFunc(lines, func(l line) bool { return l.has(release) })
 	switch {
 	case !slices.Contains(Releases(), release):
-		return line{}, fmt.Errorf("unknown release %q, want one of %s; scripts/fetch-cassandra --add RELEASE and make build add another",
+		return line{}, fmt.Errorf("unknown release %q, want one of %s, with +periodic behind it for a commit log that is synced so; scripts/fetch-cassandra --add RELEASE and make build add another",
 			release, strings.Join(Releases(), ", "))
 	case at < 0:
 		return line{}, fmt.Errorf("release %s is of no line that is known here: %s", release, strings.Join(lineNames(), ", "))

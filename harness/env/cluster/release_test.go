@@ -18,7 +18,7 @@ func TestReleases(t *testing.T) {
 	}
 	const size, batchWindow = "commitlog_segment_size", "commitlog_sync_batch_window_in_ms"
 	for _, release := range Releases() {
-		c, err := LocalConfig{CacheDir: "/cache", Release: release, CommitLog: CommitLogPeriodic}.WithDefaults()
+		c, err := LocalConfig{CacheDir: "/cache", Release: release + withPeriodic}.WithDefaults()
 		must(t, err)
 		text, err := c.yamlFor(0, "/data")
 		must(t, err)
@@ -52,13 +52,16 @@ func TestReleases(t *testing.T) {
 		if on := strings.HasSuffix(release, withAccord); on != (accord["enabled"] == true) || on && accord["journal_directory"] != "/data/accord_journal" {
 			t.Errorf("%s: Accord is %v", release, is["accord"])
 		}
-		if c.name() != release || strings.HasSuffix(c.Release, withAccord) {
+		if c.name() != release+withPeriodic || strings.Contains(c.Release, "+") {
 			t.Errorf("%s: it says that it is %s, of release %s", release, c.name(), c.Release)
 		}
-		if neutral := c.neutral(); neutral.accord {
-			t.Errorf("%s: a template with Accord", release)
+		if neutral := c.neutral(); neutral.accord || neutral.name() != neutral.Release {
+			t.Errorf("%s: a template of %s", release, neutral.name())
 		}
 		c.CommitLog = CommitLogBatch
+		if c.name() != release {
+			t.Errorf("%s: it says that it is %s with its commit log in batches", release, c.name())
+		}
 		text, err = c.yamlFor(0, "/data")
 		must(t, err)
 		if window := strings.Contains(text, "\n"+batchWindow+": 2\n"); window != strings.HasPrefix(release, "3.11.") {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"net/url"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -15,9 +14,7 @@ const marks = "marks"
 // asAdmin connects as the harness's own role. What that commits waits for no standby: it is about
 // the server itself.
 func asAdmin(ctx context.Context, addr, secret string) (*pgx.Conn, error) {
-	u := url.URL{Scheme: "postgres", User: url.User(admin), Host: addr, Path: "postgres",
-		RawQuery: url.Values{"passfile": {secret}, "sslmode": {"disable"}, "synchronous_commit": {"local"}}.Encode()}
-	return pgx.Connect(ctx, u.String())
+	return pgx.Connect(ctx, connString(addr, secret, admin, "postgres")+"&synchronous_commit=local")
 }
 
 // askAdmin asks for one row.

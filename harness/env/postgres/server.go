@@ -163,7 +163,11 @@ func Now(ctx context.Context, addr, secret string) (now time.Time, err error) {
 // ConnString is how a program connects to a server, by its own address or that of a
 // link to it; secret is the server's.
 func ConnString(addr, secret string) string {
-	u := url.URL{Scheme: "postgres", User: url.User(Role), Host: addr, Path: Database,
+	return connString(addr, secret, Role, Database)
+}
+
+func connString(addr, secret, role, database string) string {
+	u := url.URL{Scheme: "postgres", User: url.User(role), Host: addr, Path: database,
 		RawQuery: url.Values{"passfile": {secret}, "sslmode": {"disable"}}.Encode()}
 	return u.String()
 }

@@ -32,7 +32,10 @@ func (r *run) open(ctx context.Context) error {
 	if t := r.scene.rows; t != nil {
 		r.table = t.name
 		if err := r.DB.Exec(ctx, t.create()); err != nil {
-			return fmt.Errorf("create table %s: %w%s", t.name, err, t.needs)
+			if t.accord {
+				err = fmt.Errorf("%w (the drill needs Accord: --cassandra=6.0-alpha2+accord)", err)
+			}
+			return fmt.Errorf("create table %s: %w", t.name, err)
 		}
 	}
 	const find = "SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?"
@@ -67,6 +70,8 @@ func (r *run) newAttempt(key string) *attempt {
 		rivalAtN1: at("rival", victim), rivalAtN2: at("rival", witness),
 		observerAtN1: at("observer", victim), observerAtN2: at("observer", witness),
 		committed: func(ctx context.Context) error { return r.awaitCommit(ctx, key) },
+		rivalAtN3: at("rival", third),
+		outage:    func() outage { return &nodeOutage{run: r, key: key} },
 		driver:    r.driver,
 	}
 }

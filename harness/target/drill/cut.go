@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,6 +145,13 @@ type paxosState struct {
 	commit   string // the last write committed
 }
 
+func (s paxosState) String() string {
+	if s == (paxosState{}) {
+		return "nothing of the row"
+	}
+	return fmt.Sprintf("its write %s", cmp.Or(s.commit, "not"))
+}
+
 // states are the nodes' states by name.
 type states map[string]paxosState
 
@@ -152,17 +160,26 @@ type states map[string]paxosState
 func (r *run) states(ctx context.Context, key string) (states, error) {
 	out := states{}
 	for _, name := range nodes {
-		rows, err := r.nodes[name].db.Query(ctx, false,
-			"SELECT in_progress_ballot, proposal_ballot, most_recent_commit_at FROM system.paxos WHERE row_key = ? AND cf_id = ?", []byte(key), r.id)
+		s, err := r.state(ctx, name, key)
 		if err != nil {
-			return nil, fmt.Errorf("read the Paxos state of %s: %w", name, err)
+			return nil, err
 		}
-		if len(rows) == 1 {
-			row := rows[0]
-			out[name] = paxosState{text(row, "in_progress_ballot"), text(row, "proposal_ballot"), text(row, "most_recent_commit_at")}
-		}
+		out[name] = s
 	}
 	return out, nil
+}
+
+// state is one node's, zero if it knows nothing of the row.
+func (r *run) state(ctx context.Context, name, key string) (paxosState, error) {
+	rows, err := r.nodes[name].db.Query(ctx, false,
+		"SELECT in_progress_ballot, proposal_ballot, most_recent_commit_at FROM system.paxos WHERE row_key = ? AND cf_id = ?", []byte(key), r.id)
+	if err != nil {
+		return paxosState{}, fmt.Errorf("read the Paxos state of %s: %w", name, err)
+	}
+	if len(rows) == 0 {
+		return paxosState{}, nil
+	}
+	return paxosState{text(rows[0], "in_progress_ballot"), text(rows[0], "proposal_ballot"), text(rows[0], "most_recent_commit_at")}, nil
 }
 
 func text(row map[string]any, column string) string {

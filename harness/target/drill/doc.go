@@ -4,9 +4,9 @@
 //
 // Most drills are about CASSANDRA-12126, in a release that has it, or in one that is started
 // with a Paxos variant that is documented to give up linearizability (docs/paxos.md has the
-// commands and what was measured). The others are traps (traps.go): no link between nodes is
-// touched, and all there is to see is what becomes of a lease that is written in a certain way
-// (docs/releases.md).
+// commands and what was measured). The others are traps (traps.go): all there is to see is what
+// becomes of a lease that is written in a certain way, or on nodes that are set up in a certain
+// way (docs/releases.md).
 //
 // # CASSANDRA-12126
 //
@@ -80,6 +80,16 @@
 // heard, and another copy can come through. An attempt counts if the links' counters say so;
 // whether the driver repeats is not part of it. The record has what the driver said, as its
 // caller knows nothing else: one send, and a rejection with the row that came with it.
+//
+// # The node that is killed
+//
+// A node that syncs its commit log periodically answers before a write can be replayed.
+// trap-killed-node (killed.go) makes what it forgets the only thing that matters: n3 is cut off
+// while a lease is taken through n2, so that n1 and n2 have it; n1 is killed when the client has its
+// answer, n2 is cut off in n3's place, and n1, started again, and n3 are asked. An attempt counts if
+// n1's gossip generation is a later one, n3 knew nothing of the row when n1 was killed, and n2 learnt
+// nothing more of it. Whether n1 forgets is not part of it. The same on nodes that sync before
+// they answer is the run beside it.
 //
 // # What is judged
 //

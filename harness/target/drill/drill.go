@@ -148,7 +148,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	defer cancel()
 	cfg.Phase(history.PhaseSeal)
 	err = errors.Join(err, r.cut.heal(end), r.seal(end))
-	if sc.rows != nil && sc.rows.stays {
+	if sc.rows != nil && sc.rows.accord {
 		err = errors.Join(err, r.DB.Exec(end, "DROP TABLE "+r.table))
 	}
 	return err
@@ -206,6 +206,12 @@ func (r *run) cycles(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read %s through %s: %w", key, name, err)
 		}
+		// A cycle before it may have ended without an answer: what it has is left to it for its time.
+		if !row.Free() {
+			if err := pause(ctx, LeaseTTL); err != nil {
+				return err
+			}
+		}
 		held := c.grant(row)
 		if res := c.cas(ctx, history.OpAcquire, key, row, held); !res.applied {
 			r.Problem("a plain acquire through %s did not succeed: %s", name, res)
@@ -246,6 +252,10 @@ type attempt struct {
 	granted time.Time
 	// committed waits until every node has the last write.
 	committed func(context.Context) error
+	// rivalAtN3 acts while n2 is cut off.
+	rivalAtN3 *client
+	// outage is one of nodes.
+	outage func() outage
 	// driver opens rows of which the answer to a write is lost, with the driver's retry policy.
 	driver func(gocql.RetryPolicy) (losing, error)
 }

@@ -12,17 +12,25 @@ import (
 // table is a table of a drill's own, with leases as one would write them without the core.
 type table struct {
 	name string
-	// with is what its definition has more; needs is what to say if it cannot be made.
-	with, needs string
-	// stays: its keyspace cannot be dropped before the table is.
-	stays bool
+	// accord: its transactions are Accord's. Its keyspace cannot be dropped before it is.
+	accord bool
+	// asksAll: its reads ask all replicas at once, so that they need not wait for one that is cut off.
+	// Paxos v1 reads the row in a round of its own.
+	asksAll bool
 	// locks are its rows as lock rows; sealing the same for the last write, nil: no other.
 	locks, sealing func(*cassandra.DB) store.Locks
 }
 
 func (t *table) create() string {
-	return "CREATE TABLE IF NOT EXISTS " + t.name + " (resource text PRIMARY KEY, fence bigint, beat bigint, attempt uuid, holder text)" +
-		" WITH comment = 'leases of a drill'" + t.with
+	cql := "CREATE TABLE IF NOT EXISTS " + t.name + " (resource text PRIMARY KEY, fence bigint, beat bigint, attempt uuid, holder text)" +
+		" WITH comment = 'leases of a drill'"
+	if t.accord {
+		cql += " AND transactional_mode = 'full'"
+	}
+	if t.asksAll {
+		cql += " AND speculative_retry = 'ALWAYS'"
+	}
+	return cql
 }
 
 func (t *table) sealed(db *cassandra.DB) store.Locks {

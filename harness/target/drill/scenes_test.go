@@ -123,6 +123,7 @@ func onStage(t *testing.T, row func(node string) store.Locks, do func(*attempt))
 		key: "row", holder: at("holder", victim), holderAtN2: at("holder", witness),
 		rivalAtN1: at("rival", victim), rivalAtN2: at("rival", witness),
 		observerAtN1: at("observer", victim), observerAtN2: at("observer", witness),
+		rivalAtN3: at("rival", third),
 		committed: func(context.Context) error { return nil },
 	}
 	do(a)

@@ -25,6 +25,8 @@ const (
 	AccordLock  = "trap-accord-lock"
 	AccordLease = "trap-accord-lease"
 
+	KilledNode = "trap-killed-node"
+
 	DriverRetries  = "trap-driver-retries"
 	DriverAsksOnce = "trap-driver-asks-once"
 )
@@ -54,6 +56,7 @@ var traps = []scene{
 	{name: RenewsOwner, attempts: 2, rows: plainRows("renewed_leases", renewedLeases(true)), steps: renewedOnce},
 	{name: AccordLock, attempts: 3, rows: onAccord(plainLeases{}), steps: twoTakers},
 	{name: AccordLease, attempts: 3, rows: onAccord(plainLeases{first: tenMinutes}), steps: twoTakers},
+	{name: KilledNode, attempts: 4, rows: onAny(), steps: killedAtTheAnswer},
 	{name: DriverRetries, attempts: 3, rows: plainRows("driver_leases", plainLeases{}), steps: answerLost(&gocql.SimpleRetryPolicy{NumRetries: 3})},
 	{name: DriverAsksOnce, attempts: 3, rows: plainRows("driver_leases", plainLeases{}), steps: answerLost(nil)},
 }
@@ -72,10 +75,17 @@ func plainRows(name string, l plainLeases) *table {
 	}
 }
 
+// onAny is a table of which any two nodes answer at once.
+func onAny() *table {
+	t := plainRows("kept_leases", plainLeases{})
+	t.asksAll = true
+	return t
+}
+
 // onAccord is a table whose transactions are Accord's.
 func onAccord(l plainLeases) *table {
 	t := plainRows("accord_leases", l)
-	t.stays, t.with, t.needs = true, " AND transactional_mode = 'full'", " (the drill needs Accord: --cassandra=6.0-alpha2+accord)"
+	t.accord = true
 	return t
 }
 

@@ -21,6 +21,7 @@ type lease struct {
 	forgets bool                         // a first write that is conditional is gone at once
 	deaf    bool                         // what comes after a plain write is applied, and changes nothing
 	halves  bool                         // of a renewed row only what the renewal set is left
+	amnesia bool                         // what only a node has that is killed is gone
 	repeats func(gocql.RetryPolicy) bool // a driver sends a write again that was not answered; nil: never
 
 	mu      sync.Mutex
@@ -88,6 +89,25 @@ func (l *lease) driver(p gocql.RetryPolicy) (losing, error) {
 	return unheard{l, l.repeats != nil && l.repeats(p)}, nil
 }
 
+// outageOf is an outage in which the nodes forget a row, or keep it.
+type outageOf struct {
+	*lease
+	forgotten, missed bool
+}
+
+func (outageOf) begin(context.Context) error { return nil }
+
+func (o outageOf) swap(context.Context) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.forgotten {
+		o.row = nil
+	}
+	return nil
+}
+
+func (o outageOf) end(context.Context) (bool, string, error) { return !o.missed, "n1 was killed", nil }
+
 // TestTraps: each trap is found by P2 in a world that has what it is about, and by nothing in one
 // that has not.
 func TestTraps(t *testing.T) {
@@ -105,6 +125,8 @@ func TestTraps(t *testing.T) {
 		"a plain write that wins":            {WriteAhead, &lease{deaf: true}, true},
 		"all is renewed":                     {RenewsAll, &lease{}, false},
 		"half of it is renewed":              {RenewsOwner, &lease{halves: true}, true},
+		"a node that remembers":              {KilledNode, &lease{}, false},
+		"a node that forgets":                {KilledNode, &lease{amnesia: true}, true},
 		"a driver that repeats if it may":    {DriverRetries, &lease{repeats: func(p gocql.RetryPolicy) bool { return p != nil }}, true},
 		"a driver that never repeats":        {DriverRetries, &lease{}, false},
 		"a driver that may not repeat":       {DriverAsksOnce, &lease{repeats: func(p gocql.RetryPolicy) bool { return p != nil }}, false},
@@ -116,7 +138,7 @@ func TestTraps(t *testing.T) {
 				sc, err := find(c.trap)
 				must(t, "find", err)
 				all := onStage(t, func(string) store.Locks { return c.row }, func(a *attempt) {
-					a.driver = c.row.driver
+					a.driver, a.outage = c.row.driver, func() outage { return outageOf{lease: c.row, forgotten: c.row.amnesia} }
 					took, text, err := sc.steps(t.Context(), a)
 					must(t, "steps", err)
 					if !took {
@@ -130,6 +152,29 @@ func TestTraps(t *testing.T) {
 					if p.Status == checker.StatusFail && !c.red {
 						t.Errorf("%s: %+v", id, p.Violations)
 					}
+				}
+			})
+		})
+	}
+}
+
+// TestAKilledNodeMustHaveBeen: an attempt counts only if the outage took place, and the first client
+// had the lease.
+func TestAKilledNodeMustHaveBeen(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		row    *lease
+		missed bool
+	}{
+		"no outage": {&lease{}, true},
+		"no lease":  {&lease{refuses: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onStage(t, func(string) store.Locks { return c.row }, func(a *attempt) {
+				a.outage = func() outage { return outageOf{lease: c.row, missed: c.missed} }
+				if took, text, err := killedAtTheAnswer(t.Context(), a); took || err != nil {
+					t.Errorf("it took place: %s, %v", text, err)
 				}
 			})
 		})

@@ -108,7 +108,7 @@ func answerHTTP(worker string, x httptap.Exchange) (history.Event, bool) {
 	switch x.Request.Method + " " + x.Request.URL.Path {
 	case "POST " + httpsink.PathRaise:
 		e.Asked().Op, e.EffectKey = history.OpRaise, ""
-	case "POST " + httpsink.PathEffects, "POST " + lab.PathEffects:
+	case "POST " + httpsink.PathEffects, "POST " + lab.PathEffects, "POST " + lab.PathRuns:
 		value := number(h.Get(httpsink.HeaderValue))
 		e.Asked().Op, e.Value = history.OpEffect, &value
 	case "GET " + httpsink.PathState:

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"fencepost/harness/record/verdict"
 	"fencepost/internal/choice"
@@ -27,6 +28,9 @@ type System struct {
 	Case string
 	// Binary is the worker's executable, beside the tool's own.
 	Binary string
+	// Child is a program that Binary starts, "" for none. It is beside Binary, and make systems
+	// SYSTEM=… builds it.
+	Child string
 	// Variant is the known-broken variant that the worker takes on, "" for none.
 	Variant string
 	// Scheduler is what its workers run jobs with, "" for the core's. It has no locks
@@ -38,12 +42,16 @@ type System struct {
 	// Store is where it keeps its locks (package servers), "" for Cassandra; of exec:CMD whatever
 	// a run names.
 	Store string
+	// OptIn: nothing builds or runs it but what names it or its store, as that takes minutes.
+	OptIn bool
+	// Redelivery is how much later than a lease is over it gives what a dead owner had to another.
+	Redelivery time.Duration
 	// Promises are the properties that it claims; none means all. The rest is n/a.
 	Promises []string
 	// Unreached are the points of scenarios that it does not come to, by design.
 	Unreached []string
 	// Inert (a broken harness): faults of this family (package fault) are never put in
-	// force, though the harness says so; "" for none.
+	// force, though the harness says so; "" for none, "every" for all.
 	Inert string
 	// MissingWorkers (a broken harness): so many workers of the scenario are not
 	// started, and nobody says so.
@@ -123,17 +131,33 @@ func Directed() []System {
 // locks there cannot keep, as cases of them.
 func OnStores() []System {
 	out := slices.DeleteFunc(Broken(), func(s System) bool { return s.Store == "" })
+	all := slices.Concat(stored, reported)
 	for _, u := range unkept {
-		s := stored[slices.IndexFunc(stored, func(s System) bool { return s.Name == u.Name })]
+		s := all[slices.IndexFunc(all, func(s System) bool { return s.Name == u.Name })]
 		s.Case, s.About, s.Red = u.Case, u.About, u.Red
 		out = append(out, s)
 	}
 	return out
 }
 
+// Stored lists the locks on other stores that are compared (docs/field.md).
+func Stored() []System { return slices.Clone(stored) }
+
+// Field lists what is compared under the same faults: the core, and Stored.
+func Field() []System { return append([]System{core}, stored...) }
+
 // FindDirected returns what a run of a system under a scenario must find.
 func FindDirected(name, scenario, contention string) (System, bool) {
-	for _, s := range Directed() {
+	return find(Directed(), name, scenario, contention)
+}
+
+// FindOnStore is FindDirected of OnStores.
+func FindOnStore(name, scenario, contention string) (System, bool) {
+	return find(OnStores(), name, scenario, contention)
+}
+
+func find(all []System, name, scenario, contention string) (System, bool) {
+	for _, s := range all {
 		if s.Name == name && s.Red.Scenario == scenario && s.Red.Contention == contention {
 			return s, true
 		}
@@ -142,44 +166,7 @@ func FindDirected(name, scenario, contention string) (System, bool) {
 }
 
 // Designs lists the systems that are whole designs, not variants of one.
-func Designs() []System { return append([]System{core, lockPerJob}, stored...) }
-
-// stored are locks on other stores (the module in systems).
-var stored = []System{
-	onStore("redis-set", "redis", "SET NX PX on one Redis server, scripts that compare before they delete; no token"),
-	onStore("redis-replica-set", "redis-replica", "the same on whichever of two servers says that it is the primary"),
-	onStore("etcd-lease", "etcd", "a key of etcd that lives as long as its lease; the sink checks no token"),
-	onStore("nats-kv", "nats", "a key of a JetStream bucket whose entries live for one lease; the sink checks no token"),
-	onStore("nats-kv-fenced", "nats", "the same, and the revision that created the key is its token"),
-	onStore("postgres-lease", "postgres", "a row of PostgreSQL with an expiry by the server's clock; the sink checks no token"),
-	onStore("postgres-lease-fenced", "postgres", "the same, and a counter in the row is its token"),
-	onStore("postgres-standby-lease", "postgres-standby", "a row with an expiry on whichever of two PostgreSQL servers takes writes; its standby hears of a commit after the client"),
-	onStore("postgres-sync-lease", "postgres-sync", "the same, and a commit waits for the standby"),
-	onStore("zookeeper-node", "zookeeper", "an ephemeral node of ZooKeeper; the sink checks no token"),
-	onStore("zookeeper-node-fenced", "zookeeper", "the same, and the transaction that created the node is its token"),
-	onStore("etcd-lease-fenced", "etcd", "the same, and the revision that created the key is its token"),
-}
-
-// unkept is what some of them cannot keep, by design.
-var unkept = red([]System{
-	{Name: "redis-set", Case: "clock-jump", About: "keys expire by the server's wall clock, and the sink checks no token",
-		Red: &Red{Scenario: "server-clock-jump", Contention: "medium", Properties: []string{"P4", "P8"}}},
-	{Name: "redis-set", Case: "data-lost", About: "the lock is on one server, and the sink checks no token",
-		Red: &Red{Scenario: "node-loses-data", Contention: "medium", Properties: []string{"P4", "P8"}}},
-	{Name: "redis-replica-set", Case: "failed-over", About: "a primary answers before its replica knows, and the sink checks no token",
-		Red: &Red{Scenario: "primary-fails-over", Contention: "medium", Properties: []string{"P4", "P8"}}},
-	{Name: "postgres-standby-lease", Case: "failed-over", About: "a primary answers before its standby knows, and the sink checks no token",
-		Red: &Red{Scenario: "primary-fails-over", Contention: "medium", Properties: []string{"P4", "P8"}}},
-	{Name: "postgres-lease", Case: "clock-jump", About: "leases end by the server's wall clock, and the sink checks no token",
-		Red: &Red{Scenario: "server-clock-jump", Contention: "medium", Properties: []string{"P4", "P8"}}},
-})
-
-// Locks is the executable of the locks on other stores.
-const Locks = "locks"
-
-func onStore(name, store, about string) System {
-	return System{Name: name, Store: store, About: about, Binary: Locks, Command: []string{name}}
-}
+func Designs() []System { return slices.Concat([]System{core, lockPerJob}, stored, reported) }
 
 // Find returns a system by name.
 func Find(name string) (System, error) {

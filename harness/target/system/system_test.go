@@ -14,23 +14,48 @@ import (
 // there is; their command line is that program with their name.
 func TestStored(t *testing.T) {
 	t.Parallel()
-	program, err := os.ReadFile(filepath.Join("..", "..", "..", "systems", "cmd", Locks, "main.go"))
+	programs, has := map[string]string{}, 0
+	for binary, dir := range map[string]string{Locks: "cmd/locks", Queues: "cmd/schedulers", Queues + "-temporal": "temporal"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "systems", dir, "main.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs[binary] = string(text)
+		has += strings.Count(string(text), "{Open: ") + strings.Count(string(text), "{Setup: ")
+	}
+	all, commands := slices.Concat(stored, reported), map[string]bool{"none": true} // of a benchmark
+	for _, s := range all {
+		commands[s.Command[0]] = true
+	}
+	if has != len(commands) {
+		t.Errorf("the programs have %d locks and schedulers, and there are %d systems", has, len(commands))
+	}
+	makefile, err := os.ReadFile(filepath.Join("..", "..", "..", "Makefile"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if has := strings.Count(string(program), "{Open: ") + strings.Count(string(program), "{Setup: "); has != len(stored) {
-		t.Errorf("the program has %d locks, and there are %d systems", has, len(stored))
-	}
-	for _, s := range stored {
-		if !strings.Contains(string(program), `"`+s.Name+`":`) {
-			t.Errorf("the program has no %s", s.Name)
+	for _, s := range all {
+		program, release, _ := strings.Cut(s.Binary, "-")
+		if s.OptIn {
+			program, release = s.Binary, ""
 		}
-		k, err := servers.Of(s.Store)
-		if err != nil || !strings.HasPrefix(s.Name, k.Name+"-") { // by which the Makefile knows the store
+		if _, err := os.Stat(filepath.Join("..", "..", "..", "systems", "releases", release+".mod")); release != "" && err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+		if !strings.Contains(programs[program], `"`+s.Command[0]+`":`) {
+			t.Errorf("%s has no %s", s.Binary, s.Name)
+		}
+		_, err := servers.Of(s.Store)
+		first, _, _ := strings.Cut(s.Name, "-")
+		kind, _, _ := strings.Cut(s.Store, "-")
+		if named := strings.Contains(string(makefile), "\nOPT_IN := "+kind+"\n"); named != s.OptIn {
+			t.Errorf("%s is built by its name alone: %t, and the Makefile says %t", s.Name, s.OptIn, named)
+		}
+		if err != nil || first != kind && !strings.Contains(string(makefile), "\nstore_of_"+first+" := "+kind+"\n") {
 			t.Errorf("%s is on %q: %v", s.Name, s.Store, err)
 		}
 		found, err := Find(s.Name)
-		if err != nil || found.Design() != Exec || !slices.Equal(found.Words("/bin"), []string{"/bin/" + Locks, s.Name}) {
+		if err != nil || found.Design() != Exec || !slices.Equal(found.Words("/bin"), append([]string{"/bin/" + s.Binary}, s.Command...)) {
 			t.Errorf("%+v, %v", found, err)
 		}
 	}

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"fencepost/systems/clients"
 	"fencepost/systems/drive"
 )
 
@@ -23,20 +23,13 @@ type natsKV struct {
 	revisions map[string]uint64 // the last of each id
 }
 
-// natsReplicas is how many servers have each entry.
-const natsReplicas = 3
-
 func connectNATS(at drive.Place) (*natsKV, error) {
-	conn, err := nats.Connect("nats://"+strings.Join(at.Nodes, ",nats://"),
-		nats.IgnoreDiscoveredServers(), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.Timeout(time.Second), nats.RetryOnFailedConnect(true))
+	conn, js, err := clients.JetStream(at)
 	if err != nil {
 		return nil, err
 	}
-	n := &natsKV{conn: conn, revisions: map[string]uint64{}}
-	n.config = jetstream.KeyValueConfig{Bucket: at.Name, TTL: at.TTL, History: 1, Replicas: natsReplicas, Storage: jetstream.FileStorage}
-	if n.js, err = jetstream.New(conn); err != nil {
-		return nil, errors.Join(err, n.Close())
-	}
+	n := &natsKV{conn: conn, js: js, revisions: map[string]uint64{}}
+	n.config = jetstream.KeyValueConfig{Bucket: at.Name, TTL: at.TTL, History: 1, Replicas: clients.NATSReplicas, Storage: jetstream.FileStorage}
 	return n, nil
 }
 
@@ -45,7 +38,9 @@ func setUpNATS(ctx context.Context, at drive.Place) error {
 	if err != nil {
 		return err
 	}
-	_, err = n.js.CreateKeyValue(ctx, n.config)
+	_, err = clients.Settled(ctx, func(ctx context.Context) (jetstream.KeyValue, error) {
+		return n.js.CreateOrUpdateKeyValue(ctx, n.config)
+	})
 	return errors.Join(err, n.Close())
 }
 
@@ -54,7 +49,7 @@ func openNATS(ctx context.Context, at drive.Place) (drive.Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.bucket, err = n.js.KeyValue(ctx, at.Name); err != nil {
+	if n.bucket, err = clients.Settled(ctx, func(ctx context.Context) (jetstream.KeyValue, error) { return n.js.KeyValue(ctx, at.Name) }); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"fencepost/systems/clients"
 	"fencepost/systems/drive"
 )
 
@@ -18,25 +16,14 @@ import (
 // clock, and counts: the count is the token. The row stays when the lock is given back. It is on the
 // server that takes writes.
 type pgLease struct {
-	at    string
+	pgSession
 	table string
-	conn  *pgx.Conn // nil: none, or it is broken
 }
 
-// postgresAt is a connection string with all servers: the driver takes the first that takes writes.
-func postgresAt(at drive.Place) (string, error) {
-	_ = os.Unsetenv("PGPASSWORD") // a person's own would count for more than the file
-	var hosts, ports []string
-	for _, node := range at.Nodes {
-		host, port, err := net.SplitHostPort(node)
-		if err != nil {
-			return "", err
-		}
-		hosts, ports = append(hosts, host), append(ports, port)
-	}
-	passfile := strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(at.Secret)
-	return fmt.Sprintf("host=%s port=%s user=fencepost dbname=fencepost passfile='%s' sslmode=disable target_session_attrs=read-write",
-		strings.Join(hosts, ","), strings.Join(ports, ","), passfile), nil
+// pgSession is one connection at a time to the server that takes writes.
+type pgSession struct {
+	at   string
+	conn *pgx.Conn // nil: none, or it is broken
 }
 
 // postgresRetry is left between looks for a server that takes writes.
@@ -58,7 +45,7 @@ func connectPostgres(ctx context.Context, at string) (*pgx.Conn, error) {
 }
 
 func setUpPostgres(ctx context.Context, at drive.Place) error {
-	server, err := postgresAt(at)
+	server, err := clients.Postgres(at)
 	if err != nil {
 		return err
 	}
@@ -72,12 +59,12 @@ func setUpPostgres(ctx context.Context, at drive.Place) error {
 }
 
 func openPostgres(_ context.Context, at drive.Place) (drive.Locker, error) {
-	server, err := postgresAt(at)
-	return &pgLease{at: server, table: at.Name}, err
+	server, err := clients.Postgres(at)
+	return &pgLease{pgSession{at: server}, at.Name}, err
 }
 
 // query makes a statement that returns one row, or none: then found is false.
-func (p *pgLease) query(ctx context.Context, to []any, sql string, args ...any) (found bool, err error) {
+func (p *pgSession) query(ctx context.Context, to []any, sql string, args ...any) (found bool, err error) {
 	if p.conn == nil || p.conn.IsClosed() {
 		if p.conn, err = connectPostgres(ctx, p.at); err != nil {
 			p.conn = nil
@@ -119,7 +106,7 @@ func (p *pgLease) Seal(ctx context.Context, name, id string) (bool, error) {
 		ON CONFLICT (name) DO UPDATE SET id = $2, token = l.token + 1, expires = 'infinity' WHERE l.expires < clock_timestamp() RETURNING 1`, p.table), name, id)
 }
 
-func (p *pgLease) Close() error {
+func (p *pgSession) Close() error {
 	if p.conn == nil {
 		return nil
 	}

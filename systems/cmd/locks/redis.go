@@ -23,6 +23,11 @@ var (
 	redisRelease = redis.NewScript(`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("del", KEYS[1]) else return 0 end`)
 )
 
+// redisClient makes one copy a call: copies are drive's to send, and to record. A call ends with its context.
+func redisClient(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, PoolSize: 1})
+}
+
 func openRedis(_ context.Context, at drive.Place) (drive.Locker, error) {
 	return &redisSet{nodes: at.Nodes, prefix: at.Name + "/"}, nil
 }
@@ -35,8 +40,7 @@ func (r *redisSet) primary(ctx context.Context) (*redis.Client, error) {
 	}
 	err := errors.New("no server says that it is the primary")
 	for _, node := range r.nodes {
-		// One copy a call: copies are drive's to send, and to record.
-		db := redis.NewClient(&redis.Options{Addr: node, MaxRetries: -1, ContextTimeoutEnabled: true, PoolSize: 1})
+		db := redisClient(node)
 		role, e := db.Do(ctx, "ROLE").Slice()
 		if e == nil && len(role) > 0 && role[0] == "master" {
 			r.db = db

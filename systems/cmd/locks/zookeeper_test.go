@@ -3,208 +3,24 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
-
-	"fencepost/systems/drive"
 )
 
-const lease = 6 * time.Second
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// startZooKeeper starts a server of the jars that scripts/fetch-store has fetched, and returns its address.
+// startZooKeeper starts a server and returns its address.
 func startZooKeeper(t *testing.T) string {
 	t.Helper()
-	fetch := exec.CommandContext(t.Context(), "../../../scripts/fetch-store", "zookeeper")
-	fetch.Stderr = os.Stderr
-	jars, err := fetch.Output()
-	must(t, err)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	addr := free.Addr().String()
+	jars, addr, dir := fetched(t, "zookeeper"), freeAddr(t), t.TempDir()
 	_, port, err := net.SplitHostPort(addr)
 	must(t, err)
-	must(t, free.Close())
-	dir := t.TempDir()
 	conf := filepath.Join(dir, "zoo.cfg")
 	must(t, os.WriteFile(conf, fmt.Appendf(nil, "dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n", dir, port), 0o600))
-	log, err := os.Create(filepath.Join(dir, "log"))
-	must(t, err)
-	server := exec.Command("java", "-Xmx128M", "-XX:+UseSerialGC", "-cp", filepath.Join(strings.TrimSpace(string(jars)), "*"),
-		"org.apache.zookeeper.server.ZooKeeperServerMain", conf)
-	server.Stdout, server.Stderr = log, log
-	must(t, server.Start())
-	t.Cleanup(func() {
-		_ = server.Process.Kill() // it has no more to do
-		_ = server.Wait()
-		_ = log.Close()
-		if t.Failed() {
-			text, _ := os.ReadFile(log.Name())
-			t.Logf("the server said:\n%s", text)
-		}
-	})
+	serve(t, exec.Command("java", "-Xmx128M", "-XX:+UseSerialGC", "-cp", filepath.Join(jars, "*"), "org.apache.zookeeper.server.ZooKeeperServerMain", conf))
 	return addr
 }
 
-// door is a proxy before a server. It can drop what comes from one side.
-type door struct {
-	net.Listener
-	to string
-
-	mu    sync.Mutex
-	conns []net.Conn
-	drops *sides // of the connections that there are
-}
-
-// sides say whose bytes are dropped.
-type sides struct{ clients, servers atomic.Bool }
-
-func openDoor(t *testing.T, to string) *door {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	d := &door{Listener: l, to: to, drops: &sides{}}
-	t.Cleanup(func() { _ = l.Close(); d.mend() })
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", to)
-			if err != nil { // not up yet
-				_ = client.Close()
-				continue
-			}
-			d.mu.Lock()
-			d.conns = append(d.conns, client, server)
-			drops := d.drops
-			d.mu.Unlock()
-			go carry(server, client, &drops.clients)
-			go carry(client, server, &drops.servers)
-		}
-	}()
-	return d
-}
-
-func carry(to io.WriteCloser, from io.ReadCloser, drop *atomic.Bool) {
-	defer to.Close()
-	defer from.Close()
-	buf := make([]byte, 4096)
-	for {
-		n, err := from.Read(buf)
-		if err != nil {
-			return
-		}
-		if drop.Load() {
-			continue
-		}
-		if _, err := to.Write(buf[:n]); err != nil {
-			return
-		}
-	}
-}
-
-// mend closes the connections, on which bytes are missing; new ones carry all.
-func (d *door) mend() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, c := range d.conns {
-		_ = c.Close()
-	}
-	d.conns, d.drops = nil, &sides{}
-}
-
-// clientAt is a client of the server at an address.
-func clientAt(t *testing.T, addr string) drive.Locker {
-	t.Helper()
-	l, err := openZooKeeper(t.Context(), drive.Place{Nodes: []string{addr}, Name: "test", TTL: lease})
-	must(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	return l
-}
-
-// takes tries until the client has the lock.
-func takes(t *testing.T, l drive.Locker, name, id string) {
-	t.Helper()
-	var taken bool
-	var err error
-	for until := time.Now().Add(30 * time.Second); !taken && time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		_, taken, err = l.Acquire(ctx, name, id, lease)
-		cancel()
-	}
-	if !taken {
-		t.Fatalf("%s does not get %s: %v", id, name, err)
-	}
-}
-
-// held asks the server itself who has a lock.
-func held(t *testing.T, l drive.Locker, name, want string) {
-	t.Helper()
-	if got, err := l.Holder(t.Context(), name); err != nil || got != want {
-		t.Errorf("%s is held by %q (%v), want %q", name, got, err, want)
-	}
-}
-
-// TestZooKeeperUnanswered: a release of which no copy was answered leaves a node if none arrived; the
-// client's next attempt for another lock removes it, as the session that keeps it goes on. If one
-// did arrive, another client may have the lock, and keeps it.
-func TestZooKeeperUnanswered(t *testing.T) {
-	server := startZooKeeper(t)
-	for i, c := range []struct {
-		name    string
-		lose    func(*sides)
-		arrives bool
-	}{
-		{"no copy arrives", func(s *sides) { s.clients.Store(true) }, false},
-		{"no answer arrives", func(s *sides) { s.servers.Store(true) }, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			first, second := "first"+strconv.Itoa(i), "second"+strconv.Itoa(i)
-			door := openDoor(t, server)
-			client, other := clientAt(t, door.Addr().String()), clientAt(t, server)
-			takes(t, client, first, "mine")
-			takes(t, other, "any", "any") // it is connected
-			c.lose(door.drops)
-			for range 3 {
-				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-				released, err := client.Release(ctx, first, "mine")
-				cancel()
-				if released || err == nil {
-					t.Fatalf("a release without an answer: %t, %v", released, err)
-				}
-			}
-			left := "mine"
-			if c.arrives {
-				left = "theirs"
-				takes(t, other, first, left)
-			}
-			held(t, other, first, left)
-			door.mend()
-			takes(t, client, second, "next")
-			if !c.arrives {
-				left = ""
-			}
-			held(t, other, first, left)
-			held(t, other, second, "next")
-		})
-	}
-}
+func TestZooKeeperUnanswered(t *testing.T) { testUnanswered(t, openZooKeeper, startZooKeeper(t)) }

@@ -37,6 +37,8 @@ type Config struct {
 	LogDir string
 	// Seed seeds the links' random numbers.
 	Seed uint64
+	// First is the first server's number on the network, from 0: so several stores can be on one.
+	First int
 	// Clocks: the servers' wall clocks can be set (SetClock).
 	Clocks bool
 	// Progress is told, in words for a person, what is going on; nil: nobody is.
@@ -124,13 +126,13 @@ func (c *Cluster) start(ctx context.Context, network *sandbox.Network) (err erro
 	}
 	c.Site.Port = c.Kind.Port
 	for i := range c.Kind.Servers {
-		c.Site.IPs = append(c.Site.IPs, cluster.NodeIP(i))
-		c.Site.Dirs = append(c.Site.Dirs, filepath.Join(c.scratch.Dir, cluster.NodeName(i)))
+		c.Site.IPs = append(c.Site.IPs, cluster.NodeIP(c.config.First+i))
+		c.Site.Dirs = append(c.Site.Dirs, filepath.Join(c.scratch.Dir, c.name(i)))
 	}
 	for i := range c.Kind.Servers {
 		n, err := c.prepare(ctx, network, i)
 		if err != nil {
-			return fmt.Errorf("%s: %s: %w", c.Kind.Name, cluster.NodeName(i), err)
+			return fmt.Errorf("%s: %s: %w", c.Kind.Name, c.name(i), err)
 		}
 		c.nodes = append(c.nodes, n)
 	}
@@ -147,6 +149,9 @@ func (c *Cluster) start(ctx context.Context, network *sandbox.Network) (err erro
 	}
 	return c.WaitHealthy(ctx)
 }
+
+// name is the i-th server's.
+func (c *Cluster) name(i int) string { return cluster.NodeName(c.config.First + i) }
 
 // prepare makes a server that has not started yet.
 func (c *Cluster) prepare(ctx context.Context, network *sandbox.Network, i int) (_ *server, err error) {
@@ -172,14 +177,14 @@ func (c *Cluster) prepare(ctx context.Context, network *sandbox.Network, i int) 
 			return nil, err
 		}
 	}
-	name := cluster.NodeName(i)
-	host, err := network.AddHost(name, cluster.NodeIP(i))
+	name := c.name(i)
+	host, err := network.AddHost(name, c.Site.IPs[i])
 	if err != nil {
 		return nil, err
 	}
 	n.host = host
 	n.Machine = cluster.NewMachine(cluster.MachineSpec{
-		Name: name, IP: cluster.NodeIP(i), Port: c.Kind.Port, EndSignal: c.Kind.EndSignal, LogFile: filepath.Join(c.config.LogDir, name+".log"), Logger: c.config.Logger,
+		Name: name, IP: c.Site.IPs[i], Port: c.Kind.Port, EndSignal: c.Kind.EndSignal, LogFile: filepath.Join(c.config.LogDir, name+".log"), Logger: c.config.Logger,
 		Begin: n.begin, Ended: c.Tell, Ready: func(ctx context.Context) error { return c.Kind.Ready(ctx, c.site(), i) },
 	})
 	return n, nil
@@ -203,7 +208,7 @@ func (c *Cluster) lay(i int) error {
 
 // command is a life of a server. One that has lost its data gets its files again.
 func (c *Cluster) command(i int) (*exec.Cmd, error) {
-	if stored, err := c.Stored(cluster.NodeName(i)); err != nil {
+	if stored, err := c.Stored(c.name(i)); err != nil {
 		return nil, err
 	} else if !stored {
 		if err := c.lay(i); err != nil {
@@ -290,6 +295,14 @@ func (c *Cluster) Secret() string {
 		return ""
 	}
 	return c.Kind.Secret(c.site())
+}
+
+// Hello is what the server with this IP answers.
+func (c *Cluster) Hello(ip string) []byte {
+	if c.Kind.Hellos != nil {
+		return c.Kind.Hellos(slices.Index(c.Site.IPs, ip))
+	}
+	return c.Kind.Hello
 }
 
 // NoQuorum reports an error of Read by which the server says that it sees no quorum.

@@ -45,6 +45,8 @@ type Kind struct {
 	// says something before.
 	Hello       []byte
 	SpeaksFirst bool
+	// Hellos is Hello of servers that are not alike; nil: they are.
+	Hellos func(i int) []byte
 	// Ready asks a server once whether it serves.
 	Ready func(ctx context.Context, s Site, i int) error
 	// Read makes a read through a server that must not be stale, or what the store has instead,
@@ -106,7 +108,7 @@ func (s Site) at(i, port int) string { return net.JoinHostPort(s.IPs[i], strconv
 func fetch(name string) string { return "scripts/fetch-store " + name }
 
 // kinds are all there are.
-var kinds = []Kind{etcd, nats, postgresOne, postgresStandby, postgresSync, zookeeper, redis, redisReplica, redisFive}
+var kinds = []Kind{etcd, nats, postgresOne, postgresStandby, postgresSync, zookeeper, redis, redisReplica, redisFive, redisPostgres, temporal}
 
 // Kinds are all there are.
 func Kinds() []Kind { return slices.Clone(kinds) }
@@ -150,6 +152,28 @@ func dial(ctx context.Context, addr string) (net.Conn, error) {
 
 // first is the Leader of a store whose first server decides.
 func first(context.Context, Site, string) (int, error) { return 0, nil }
+
+// askRole asks a server for its Role.
+type askRole func(ctx context.Context, s Site, i int) (Role, error)
+
+// primaryBy is the Leader of a store in which a server says itself that it is the primary.
+func primaryBy(ask askRole) func(context.Context, Site, string) (int, error) {
+	return func(ctx context.Context, s Site, _ string) (int, error) {
+		return askAll(ctx, s, func(ctx context.Context, i int) (int, bool, error) {
+			role, err := ask(ctx, s, i)
+			return i, role.Primary, err
+		})
+	}
+}
+
+// linked is a server's role; an error of a replica that is not in sync.
+func linked(ctx context.Context, s Site, i int, ask askRole) (Role, error) {
+	role, err := ask(ctx, s, i)
+	if err == nil && !role.Primary && !role.InSync {
+		err = errors.New("it has no link to its primary yet")
+	}
+	return role, err
+}
 
 // askTimeout bounds the wait for one server's answer to who leads: one that is paused never gives it.
 const askTimeout = 2 * time.Second

@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"os/exec"
 	"strconv"
 	"time"
@@ -62,16 +61,12 @@ func postgresPair(name, about string, synchronous bool) Kind {
 	k.Peers = []Peer{{Port: postgresPort}}
 	k.Lay = layPostgresPair
 	k.Ready = func(ctx context.Context, s Site, i int) error {
-		role, err := postgresRole(ctx, s, i)
-		switch {
-		case err != nil || role.Primary:
+		if role, err := linked(ctx, s, i, postgresRole); err != nil || role.Primary {
 			return err
-		case !role.InSync:
-			return errors.New("it has no link to its primary yet")
 		}
 		return postgres.Streams(ctx, s.Addr(s.Primary), postgres.AdminSecretIn(s.Dirs[s.Primary]), synchronous)
 	}
-	k.Leader = postgresPrimary
+	k.Leader = primaryBy(postgresRole)
 	k.Cannot.LoseData = "a primary without its data has none to copy it from: its standby only follows"
 	k.Cannot.Promote, k.Role, k.Promote = "", postgresRole, func(ctx context.Context, s Site, i int) error {
 		return postgres.Promote(ctx, s.Addr(i), postgres.AdminSecretIn(s.Dirs[i]))
@@ -101,14 +96,6 @@ func layPostgresPair(ctx context.Context, cacheDir string, s Site, i int) (Comma
 		err := db.Follow(ctx, s.Addr(s.Primary), s.Dirs[s.Primary])
 		return db.Standby(s.IPs[i], port, s.IPs[s.Primary]), err
 	}, err
-}
-
-// postgresPrimary is the server that says that it is one.
-func postgresPrimary(ctx context.Context, s Site, _ string) (int, error) {
-	return askAll(ctx, s, func(ctx context.Context, i int) (int, bool, error) {
-		role, err := postgresRole(ctx, s, i)
-		return i, role.Primary, err
-	})
 }
 
 // postgresRole is what a server says that it is.

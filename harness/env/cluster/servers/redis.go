@@ -28,13 +28,10 @@ var (
 			}
 			return append(args(s, i), "--replicaof", s.IPs[s.Primary]+" "+strconv.Itoa(redisPort))
 		}
-		k.Leader = redisPrimary
+		k.Leader = primaryBy(redisRole)
 		k.Cannot.Promote, k.Role, k.Promote = "", redisRole, redisPromote
 		k.Ready = func(ctx context.Context, s Site, i int) error {
-			role, err := redisRole(ctx, s, i)
-			if err == nil && !role.Primary && !role.InSync {
-				err = errors.New("it has no link to its primary yet")
-			}
+			_, err := linked(ctx, s, i, redisRole)
 			return err
 		}
 		return k
@@ -54,7 +51,7 @@ func redisKind(name, about string, servers int) Kind {
 		Args: func(s Site, i int) []string {
 			// What is acknowledged is on the disk: a killed server forgets nothing.
 			return []string{
-				"--bind", s.IPs[i], "--port", strconv.Itoa(redisPort), "--protected-mode", "no", "--dir", s.DataDir(i),
+				"--bind", s.IPs[i], "--port", strconv.Itoa(s.Port), "--protected-mode", "no", "--dir", s.DataDir(i),
 				"--save", "", "--appendonly", "yes", "--appendfsync", "always",
 			}
 		},
@@ -92,14 +89,6 @@ func redisKind(name, about string, servers int) Kind {
 		},
 		Now: redisTime,
 	}
-}
-
-// redisPrimary is the server that says that it is one.
-func redisPrimary(ctx context.Context, s Site, _ string) (int, error) {
-	return askAll(ctx, s, func(ctx context.Context, i int) (int, bool, error) {
-		role, err := redisRole(ctx, s, i)
-		return i, role.Primary, err
-	})
 }
 
 // redisRole is what a server says that it is. One that waits for its first copy has a link that is down.

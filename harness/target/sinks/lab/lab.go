@@ -30,7 +30,10 @@ const (
 	// PathWrite takes an effect as JSON, if the ledger is as long as that says.
 	PathWrite = "/lab/write"
 	// PathEffects takes what httpsink.PathEffects takes, whatever its token.
-	PathEffects   = "/lab/effects"
+	PathEffects = "/lab/effects"
+	// PathRuns is PathEffects for one effect of each run: a key that comes with another token is another
+	// effect, as it is to a service that knows nothing of keys either.
+	PathRuns      = "/lab/runs"
 	pathEmpty     = "/lab/empty"
 	pathResources = "/lab/resources"
 )
@@ -82,7 +85,7 @@ func Handler(s *boltsink.Sink) http.Handler {
 	}
 	switch broken {
 	case ForgesLedger:
-		mux.HandleFunc("POST "+httpsink.PathEffects, func(w http.ResponseWriter, req *http.Request) { unchecked(s, w, req, true) })
+		mux.HandleFunc("POST "+httpsink.PathEffects, func(w http.ResponseWriter, req *http.Request) { unchecked(s, w, req, forges) })
 	case KeysInTwoSteps:
 		mux.HandleFunc("POST "+httpsink.PathEffects, func(w http.ResponseWriter, req *http.Request) { inTwoSteps(s, w, req, false) })
 	case DecidesByHeaders:
@@ -107,7 +110,8 @@ func Handler(s *boltsink.Sink) http.Handler {
 	mux.HandleFunc("POST "+pathEmpty, func(w http.ResponseWriter, req *http.Request) {
 		serve(w, req, func(_ context.Context, in write) (written, error) { return written{}, s.Remove(in.Resource) })
 	})
-	mux.HandleFunc("POST "+PathEffects, func(w http.ResponseWriter, req *http.Request) { unchecked(s, w, req, false) })
+	mux.HandleFunc("POST "+PathEffects, func(w http.ResponseWriter, req *http.Request) { unchecked(s, w, req, 0) })
+	mux.HandleFunc("POST "+PathRuns, func(w http.ResponseWriter, req *http.Request) { unchecked(s, w, req, ofRuns) })
 	mux.HandleFunc("GET "+pathResources, func(w http.ResponseWriter, _ *http.Request) {
 		all, err := s.Resources()
 		if err != nil {
@@ -127,9 +131,17 @@ func (f forgetful) Forget(ctx context.Context, resource string, _ time.Time) (in
 	return f.Sink.Forget(ctx, resource, time.Now())
 }
 
+// ignorance is what a service that checks no token does beside.
+type ignorance int
+
+const (
+	forges ignorance = iota + 1 // see ForgesLedger
+	ofRuns                      // see PathRuns
+)
+
 // unchecked accepts an effect whatever its token, as a service does that knows nothing of
-// fencing. That the identical request comes again it does see. forged: see ForgesLedger.
-func unchecked(s *boltsink.Sink, w http.ResponseWriter, req *http.Request, forged bool) {
+// fencing. That the identical request comes again it does see.
+func unchecked(s *boltsink.Sink, w http.ResponseWriter, req *http.Request, how ignorance) {
 	httpsink.Repeat(w.Header(), req.Header)
 	resource, issuer, token, e, err := claims(req.Header)
 	if err != nil {
@@ -149,9 +161,10 @@ func unchecked(s *boltsink.Sink, w http.ResponseWriter, req *http.Request, forge
 			return err
 		}
 		first, err := r.Applied(e.Key)
-		if result = sink.Duplicate; err == nil && first == 0 {
+		again := first > 0 && (how != ofRuns || first == token)
+		if result = sink.Duplicate; err == nil && !again {
 			said := token
-			if forged {
+			if how == forges {
 				said = max(token, r.Highest)
 			}
 			result, err = sink.Applied, r.Accept(said, e)

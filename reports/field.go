@@ -1,0 +1,164 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"fencepost/checker"
+	"fencepost/harness/target/system"
+	"fencepost/reports/evidence"
+)
+
+// fieldHead is what the page of the field says before its tables.
+const fieldHead = `# The field under the same faults
+
+Locks and job schedulers as people use them, on the stores for which they are made, and the core, under the same faults. All run the same
+workload (medium contention, ttl and takeover bound as the scenario says; more time for a scheduler whose redelivery takes longer),
+write the same history and write to the same sink; each run has fresh servers, and a fault counts only if it is proven. A cell has
+the verdict, the properties that found something, and in how many of how many runs, one for each seed.
+A red cell counts as its fault's if the same runs with an inert fault, of which everything is as in the others but the action,
+find nothing: "inert 0/3". PASS is an observation, not a proof. "–": the store cannot have that fault. Empty: not run.
+[systems/](systems/README.md) has a page for each system: what its documentation promises, and what its users should do.
+[What a lock costs](#what-a-lock-costs) is below. The scheduler with a lock for each job, whose tokens come from Hi/Lo blocks, has a
+page of [its own](lock-per-job.md): it runs under the scenarios of jobs.
+
+` + "```console" + `
+$ make field                        # run what is missing, three seeds each, and write this page
+$ make field SYSTEM=redis-set       # of one system
+$ bin/fencepost field --check       # is this page what the kept runs give?
+` + "```" + `
+
+`
+
+// Field is the page of the field, from the kept runs: of each system those of the code that made its
+// last one, so that a row stands from one digest. suits says which runs there are. An error is one of a
+// kept benchmark.
+func Field(systems []system.System, all []evidence.Result, benches []BenchResult, suits func(evidence.Job) bool) (string, error) {
+	var b strings.Builder
+	b.WriteString(fieldHead)
+	fmt.Fprintf(&b, "| system | store | %s | code |\n|%s\n", strings.Join(evidence.FieldFaults, " | "), strings.Repeat("---|", len(evidence.FieldFaults)+3))
+	var red, invalid []string
+	for _, s := range systems {
+		mine := lastTree(slices.DeleteFunc(slices.Clone(all), func(r evidence.Result) bool { return r.Job.System != s.Name }))
+		if s.OptIn && len(mine) == 0 {
+			continue
+		}
+		cells := []string{"`" + s.Name + "`", cmp.Or(s.Store, "cassandra")}
+		for _, j := range evidence.FieldJobs([]system.System{s}, 1, 1, func(evidence.Job) bool { return true }) {
+			runs, twins := fieldRuns(mine, j.Scenario, false), fieldRuns(mine, j.Scenario, true)
+			cell := fieldCell(runs, twins)
+			if !suits(j) {
+				cell = "–"
+			}
+			if strings.Contains(cell, string(checker.Fail)) {
+				red = append(red, fieldRed(j, runs))
+			}
+			if strings.Contains(cell, string(checker.Invalid)) {
+				invalid = append(invalid, fieldInvalid(j, runs))
+			}
+			cells = append(cells, cell)
+		}
+		code := ""
+		if len(mine) > 0 {
+			code = strings.Join(evidence.Commits(mine), ", ")
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(append(cells, code), " | "))
+	}
+	costs, err := fieldCosts(systems, benches)
+	b.WriteString(costs + "\n## What the red cells are\n\n")
+	for _, line := range red {
+		b.WriteString(line)
+	}
+	if len(red) == 0 {
+		b.WriteString("There are none.\n")
+	}
+	if len(invalid) > 0 {
+		b.WriteString("\n## What the INVALID cells lack\n\n" + strings.Join(invalid, ""))
+	}
+	return b.String(), err
+}
+
+// lastTree are the results of the code that made the last one.
+func lastTree(all []evidence.Result) []evidence.Result {
+	if len(all) == 0 {
+		return nil
+	}
+	last := slices.MaxFunc(all, func(a, b evidence.Result) int { return a.Info.Started.Compare(b.Info.Started) })
+	return evidence.OfTree(all, last.Tree())
+}
+
+// fieldRuns are the runs of one cell, those with inert faults apart.
+func fieldRuns(all []evidence.Result, scenario string, inert bool) []evidence.Result {
+	return slices.DeleteFunc(slices.Clone(all), func(r evidence.Result) bool { return r.Job.Scenario != scenario || r.Job.Inert != inert })
+}
+
+// fieldCell is what the runs of a cell showed, "" without any; twins are those with inert faults.
+func fieldCell(runs, twins []evidence.Result) string {
+	verdicts, fired := map[checker.Verdict]int{}, map[string]int{}
+	for _, r := range runs {
+		verdicts[r.Verdict]++
+		if r.Verdict == checker.Fail {
+			for _, id := range violated(r) {
+				fired[id]++
+			}
+		}
+	}
+	var out []string
+	for _, v := range slices.Sorted(maps.Keys(verdicts)) {
+		text := string(v)
+		if v == checker.Fail {
+			text += " " + firedText(fired, verdicts[v])
+		}
+		out = append(out, fmt.Sprintf("%s %d/%d", text, verdicts[v], len(runs)))
+		if found := len(fieldViolations(twins)); v == checker.Fail && len(twins) > 0 {
+			out[len(out)-1] += fmt.Sprintf(", inert %d/%d", found, len(twins))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+func fieldViolations(runs []evidence.Result) []evidence.Result {
+	return slices.DeleteFunc(slices.Clone(runs), func(r evidence.Result) bool { return r.Verdict != checker.Fail })
+}
+
+// violated are the properties that a run violates.
+func violated(r evidence.Result) (out []string) {
+	if r.Check == nil {
+		return nil
+	}
+	for _, p := range r.Check.Properties {
+		if p.Status == checker.StatusFail {
+			out = append(out, p.ID)
+		}
+	}
+	return out
+}
+
+// fieldRed explains a cell: by what its system is not made for, or with what the run said.
+func fieldRed(j evidence.Job, runs []evidence.Result) string {
+	why := "no test demands it; results/notes.yaml has what is known"
+	if s, ok := system.FindOnStore(j.System, j.Scenario, j.Contention); ok {
+		why = s.About
+	}
+	said, seed := fieldSaid(runs, checker.Fail)
+	return fmt.Sprintf("- `%s` under [%s](scenarios.md#%[2]s): %s. A run said: %s\n  `make chaos SCENARIO=%[2]s SYSTEM=%[1]s SEED=%[5]d`\n",
+		j.System, j.Scenario, why, said, seed)
+}
+
+// fieldInvalid is what a run lacked to be a test.
+func fieldInvalid(j evidence.Job, runs []evidence.Result) string {
+	said, seed := fieldSaid(runs, checker.Invalid)
+	return fmt.Sprintf("- `%s` under [%s](scenarios.md#%[2]s), seed %d: %s\n", j.System, j.Scenario, seed, said)
+}
+
+// fieldSaid is what the first run with a verdict said, and its seed.
+func fieldSaid(runs []evidence.Result, v checker.Verdict) (said string, seed uint64) {
+	first := runs[slices.IndexFunc(runs, func(r evidence.Result) bool { return r.Verdict == v })]
+	if first.Check != nil {
+		said = first.Check.Summary
+	}
+	return said, first.Job.Seed
+}
