@@ -68,6 +68,11 @@ func TestThresholds(t *testing.T) {
 		y.op(103, 104, "w1.1/c3", history.OK, history.Event{Op: history.OpRelease, Key: "b", From: &held, To: &free}, history.Event{})
 		y.op(50_510, 50_520, history.Harness, history.OK, history.Event{Op: history.OpSeal, Key: "b", From: &free, To: &history.Version{Fence: 2, Attempt: "z"}}, history.Event{})
 	}
+	across := func(y *tiny) { // the same, and its last call goes on for a moment after the heal
+		other(y)
+		y.op(49_900, 50_010, "w1.1/c3", history.Fail, history.Event{Op: history.OpLock, Key: "b"}, history.Event{})
+		y.lock(50_020, 50_030, "w1.1/c3", history.Fail, 0)
+	}
 	for name, c := range map[string]struct {
 		n, times int64
 		th       history.Threshold
@@ -94,11 +99,13 @@ func TestThresholds(t *testing.T) {
 		"given up at the end": {3, 1, lock("max", "recover", 10), func(y *tiny) {
 			y.lock(50_300, 50_401, "w1.1/c2", history.Fail, 0)
 		}, StatusPass, "of 1 operation;"},
-		"first in time":      {3, 1, recovery("first", 100), nil, StatusPass, "100.0 ms, the longest of 1 heal"},
-		"first too late":     {3, 1, recovery("first", 99), nil, StatusFail, "100.0 ms"},
-		"slowest in time":    {3, 1, recovery("slowest", 100), nil, StatusPass, "100.0 ms"},
-		"slowest never came": {3, 1, recovery("slowest", 300), other, StatusFail, "longer than anybody waited"},
-		"slowest, no time":   {3, 1, recovery("slowest", 5000), other, StatusInvalid, "none followed of b after f1 (pause-worker) was healed 400.0 ms before the end"},
+		"first in time":                           {3, 1, recovery("first", 100), nil, StatusPass, "100.0 ms, the longest of 1 heal"},
+		"first too late":                          {3, 1, recovery("first", 99), nil, StatusFail, "100.0 ms"},
+		"slowest in time":                         {3, 1, recovery("slowest", 100), nil, StatusPass, "100.0 ms"},
+		"slowest never came":                      {3, 1, recovery("slowest", 300), other, StatusFail, "longer than anybody waited"},
+		"slowest, no time":                        {3, 1, recovery("slowest", 5000), other, StatusInvalid, "none followed of b after f1 (pause-worker) was healed 400.0 ms before the end"},
+		"slowest, asked across the heal":          {3, 1, recovery("slowest", 300), across, StatusFail, "longer than anybody waited"},
+		"slowest, asked across the heal, no time": {3, 1, recovery("slowest", 5000), across, StatusInvalid, "none followed of b after f1 (pause-worker) was healed 400.0 ms before the end"},
 		"first, two heals": {3, 1, recovery("first", 209), func(y *tiny) {
 			y.fault("f2", "pause-worker", 50_105, 50_110, "w9")
 			cycle(y, 50_300, 50_320, "w1.1/c1", y.row.Fence+1)

@@ -319,11 +319,11 @@ func (f *FaultRecovery) add(d *Demand, many bool) {
 	}
 	ms := float64(took) / 1e6
 	switch {
-	case !ended && took > 0:
-		f.Waiting = append(f.Waiting, wait)
 	case !ended && len(d.Done) > 0 && !d.jobs && over > f.Healed && !(many && d.Key != ""):
-		// A lock that was in use: somebody should have asked for it.
+		// A lock that was in use: somebody should have asked for it all the time.
 		wait.Span = history.Span{Name: d.Key, From: f.Healed, To: over}
+		f.Waiting = append(f.Waiting, wait)
+	case !ended && took > 0:
 		f.Waiting = append(f.Waiting, wait)
 	case !ended:
 	case d.Key == "":

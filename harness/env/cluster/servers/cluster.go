@@ -298,12 +298,7 @@ func (c *Cluster) Secret() string {
 }
 
 // Hello is what the server with this IP answers.
-func (c *Cluster) Hello(ip string) []byte {
-	if c.Kind.Hellos != nil {
-		return c.Kind.Hellos(slices.Index(c.Site.IPs, ip))
-	}
-	return c.Kind.Hello
-}
+func (c *Cluster) Hello(ip string) []byte { return c.Kind.Hello(slices.Index(c.Site.IPs, ip)) }
 
 // NoQuorum reports an error of Read by which the server says that it sees no quorum.
 func (c *Cluster) NoQuorum(err error) bool { return c.Kind.NoQuorum != nil && c.Kind.NoQuorum(err) }

@@ -37,7 +37,7 @@ var etcd = Kind{
 		}
 	},
 	Cannot: Cannot{LoseData: "a member without its data has to be removed, and added again", ServerClock: inGo, Promote: elects},
-	Hello:  []byte("GET /version HTTP/1.1\r\nHost: fencepost\r\n\r\n"),
+	Hello:  hello("GET /version HTTP/1.1\r\nHost: fencepost\r\n\r\n"),
 	Ready: func(ctx context.Context, s Site, i int) error {
 		var health struct{ Health, Reason string }
 		if err := asJSON(ctx, http.MethodGet, "http://"+s.Addr(i)+"/health", "", &health); err != nil {

@@ -41,12 +41,10 @@ type Kind struct {
 	// Secret is the file with what programs show to a server at a login; nil: they show nothing.
 	Secret func(s Site) string
 
-	// Hello is what a server answers, in whatever state it is, as long as it runs. SpeaksFirst: it
-	// says something before.
-	Hello       []byte
+	// Hello is what the i-th server answers, in whatever state it is, as long as it runs. SpeaksFirst:
+	// it says something before.
+	Hello       func(i int) []byte
 	SpeaksFirst bool
-	// Hellos is Hello of servers that are not alike; nil: they are.
-	Hellos func(i int) []byte
 	// Ready asks a server once whether it serves.
 	Ready func(ctx context.Context, s Site, i int) error
 	// Read makes a read through a server that must not be stale, or what the store has instead,
@@ -103,6 +101,9 @@ func (s Site) DataDir(i int) string { return filepath.Join(s.Dirs[i], "data") }
 func (s Site) Addr(i int) string { return s.at(i, s.Port) }
 
 func (s Site) at(i, port int) string { return net.JoinHostPort(s.IPs[i], strconv.Itoa(port)) }
+
+// hello is the Hello of servers that are alike.
+func hello(text string) func(int) []byte { return func(int) []byte { return []byte(text) } }
 
 // fetch is the Fetch of a store that scripts/fetch-store knows by this name.
 func fetch(name string) string { return "scripts/fetch-store " + name }

@@ -37,7 +37,7 @@ func TestKindsAreComplete(t *testing.T) {
 			t.Errorf("%+v", k)
 		}
 		seen[k.Name] = true
-		if k.Find == nil || (len(k.Hello) == 0) == (k.Hellos == nil) || k.Ready == nil || k.Read == nil || !strings.HasPrefix(k.ReadAs, "a") || k.Leader == nil || (k.Args == nil) == (k.Lay == nil) {
+		if k.Find == nil || k.Hello == nil || len(k.Hello(0)) == 0 || k.Ready == nil || k.Read == nil || !strings.HasPrefix(k.ReadAs, "a") || k.Leader == nil || (k.Args == nil) == (k.Lay == nil) {
 			t.Errorf("%s lacks something", k.Name)
 		}
 		// Servers that agree with each other go on without a minority, and a server can tell that
@@ -100,10 +100,10 @@ func TestConfigurations(t *testing.T) {
 // TestRedisPostgres: each server is asked as one of its own store, and the database loses no data.
 func TestRedisPostgres(t *testing.T) {
 	t.Parallel()
-	if c := (&Cluster{Kind: redisPostgres, Site: Site{IPs: []string{"10.77.0.11", "10.77.0.12"}}}); string(c.Hello("10.77.0.11")) != string(redis.Hello) || string(c.Hello("10.77.0.12")) != string(postgresOne.Hello) {
+	if c := (&Cluster{Kind: redisPostgres, Site: Site{IPs: []string{"10.77.0.11", "10.77.0.12"}}}); string(c.Hello("10.77.0.11")) != string(redis.Hello(0)) || string(c.Hello("10.77.0.12")) != string(postgresOne.Hello(0)) {
 		t.Errorf("%q and %q", c.Hello("10.77.0.11"), c.Hello("10.77.0.12"))
 	}
-	if c := (&Cluster{Kind: redis, Site: Site{IPs: []string{"10.77.0.11"}}}); string(c.Hello("10.77.0.11")) != string(redis.Hello) {
+	if c := (&Cluster{Kind: redis, Site: Site{IPs: []string{"10.77.0.11"}}}); string(c.Hello("10.77.0.11")) != string(redis.Hello(0)) {
 		t.Errorf("%q", c.Hello("10.77.0.11"))
 	}
 	s := Site{IPs: []string{"10.77.0.11", "10.77.0.12"}, Dirs: []string{"/d/n1", "/d/n2"}, Port: redisPostgres.Port}

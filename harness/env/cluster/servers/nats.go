@@ -43,7 +43,7 @@ cluster { name: fencepost, listen: "%s", no_advertise: true, routes: [%s] }
 	},
 	Args:   func(Site, int) []string { return []string{"-c", natsConf} },
 	Cannot: Cannot{ServerClock: inGo, Promote: elects},
-	Hello:  []byte("PING\r\n"), SpeaksFirst: true,
+	Hello:  hello("PING\r\n"), SpeaksFirst: true,
 	Ready: func(ctx context.Context, s Site, i int) error {
 		var health struct{ Status string }
 		err := asJSON(ctx, http.MethodGet, "http://"+s.at(i, natsHTTPPort)+"/healthz", "", &health)

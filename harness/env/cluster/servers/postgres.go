@@ -38,7 +38,7 @@ func postgresKind(name, about string, servers int) Kind {
 		Fetch:     fetch("postgres"),
 		EndSignal: postgres.EndSignal,
 		Secret:    func(s Site) string { return postgres.SecretIn(s.Dirs[0]) },
-		Hello:     postgres.Greeting,
+		Hello:     hello(string(postgres.Greeting)),
 		Ready:     postgresAnswers,
 		Read:      postgresAnswers,
 		ReadAs:    "a query",

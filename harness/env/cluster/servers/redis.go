@@ -55,7 +55,7 @@ func redisKind(name, about string, servers int) Kind {
 				"--save", "", "--appendonly", "yes", "--appendfsync", "always",
 			}
 		},
-		Hello: []byte("PING\r\n"),
+		Hello: hello("PING\r\n"),
 		Ready: func(ctx context.Context, s Site, i int) error {
 			answer, err := ask(ctx, s.Addr(i), "PING")
 			if err == nil && answer != "+PONG" {

@@ -36,7 +36,7 @@ var redisPostgres = Kind{
 	},
 	EndSignal: postgres.EndSignal, // Redis takes it for SIGTERM
 	Secret:    func(s Site) string { return postgres.SecretIn(s.Dirs[1]) },
-	Hellos:    func(i int) []byte { return ofBoth(i).Hello },
+	Hello:     func(i int) []byte { return ofBoth(i).Hello(i) },
 	Ready:     func(ctx context.Context, s Site, i int) error { return ofBoth(i).Ready(ctx, s, i) },
 	Read:      func(ctx context.Context, s Site, i int) error { return ofBoth(i).Read(ctx, s, i) },
 	ReadAs:    "a read",

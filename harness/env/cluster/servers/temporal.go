@@ -24,7 +24,7 @@ var temporal = Kind{
 	Args:   func(Site, int) []string { return []string{"-config-file", temporalConf} },
 	Cannot: Cannot{LoseData: "a run's namespace is in its data, and is registered once", ServerClock: inGo, Promote: noReplicas},
 	// The preface of HTTP/2, and a frame of settings without any.
-	Hello: []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"), SpeaksFirst: true,
+	Hello: hello("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"), SpeaksFirst: true,
 	Ready: temporalRead, Read: temporalRead, ReadAs: "a look for a workflow",
 	Leader: first,
 }

@@ -50,7 +50,7 @@ admin.enableServer=false
 		return []string{"org.apache.zookeeper.server.quorum.QuorumPeerMain", zooConf}
 	},
 	Cannot: Cannot{ServerClock: "its sessions end by a clock that nobody sets", Promote: elects},
-	Hello:  []byte("ruok"),
+	Hello:  hello("ruok"),
 	Ready:  func(ctx context.Context, s Site, i int) error { _, err := zooMode(ctx, s, i); return err },
 	Read:   zooSession,
 	ReadAs: "a request for a session",
