@@ -87,12 +87,11 @@ func doctorOf(ctx context.Context, out io.Writer, store string) error {
 	if err != nil {
 		return err
 	}
-	findings := append([]finding{checkSandbox(), checkStore(ctx, k, cache), checkLocks(bin)}, checkOptIn(k.Name, bin)...)
-	findings = append(findings, checkChildren(k.Name, bin)...)
+	findings := []finding{checkSandbox(), checkStore(ctx, k, cache), checkLocks(bin)}
 	if k.Now != nil {
 		findings = append(findings, checkFaketime(cache))
 	}
-	findings = append(findings, checkLibraries(k.Name, bin)...)
+	findings = append(findings, checkParts(k.Name, bin)...)
 	if !tell(out, findings) {
 		fmt.Fprintf(out, "\nRuns on %s cannot start here yet: see MISSING above.\n", k.Name)
 		return exitWith(1)
@@ -122,53 +121,32 @@ func checkLocks(bin string) finding {
 	return finding{name: "locks", detail: path}
 }
 
-// checkOptIn looks for the programs of systems on a store that only their name builds.
-func checkOptIn(store, bin string) (out []finding) {
-	for _, s := range system.Stored() {
-		if s.Store != store || !s.OptIn || strings.HasSuffix(s.Name, "-fenced") {
-			continue
-		}
-		f := finding{name: s.Binary, detail: filepath.Join(bin, s.Binary)}
+// checkParts looks for what systems on a store need beside locks and schedulers of this repository: a program
+// that only their name builds, a child of theirs, or a library of another language. A twin with a fence has the same.
+func checkParts(store, bin string) (out []finding) {
+	built := func(name, program, detail, remedy string) {
+		f := finding{name: name, detail: filepath.Join(bin, program)}
 		if _, err := os.Stat(f.detail); err != nil {
-			f.detail, f.remedy = s.Name+" is not built; exec:CMD does without", "run "+remedy(s)
+			f.detail, f.remedy = detail, "run "+remedy
 		}
 		out = append(out, f)
 	}
-	return out
-}
-
-// checkChildren looks for what some of the locks on a store start.
-func checkChildren(store, bin string) (out []finding) {
-	seen := map[string]bool{}
+	_, noQueues := os.Stat(filepath.Join(bin, system.Queues)) // checkLocks says that
 	for _, s := range system.Stored() {
-		if s.Store != store || s.Child == "" || seen[s.Child] {
-			continue
-		}
-		seen[s.Child] = true
-		f := finding{name: filepath.Dir(s.Child), detail: filepath.Join(bin, s.Child)}
-		if _, err := os.Stat(f.detail); err != nil {
-			f.detail, f.remedy = s.Name+" is not built; other locks do without", "run make systems SYSTEM="+s.Name
-		}
-		out = append(out, f)
-	}
-	return out
-}
-
-// checkLibraries looks for what schedulers on a store need of other languages. What is not built, checkLocks says.
-func checkLibraries(store, bin string) (out []finding) {
-	if _, err := os.Stat(filepath.Join(bin, system.Queues)); err != nil {
-		return nil
-	}
-	for _, s := range system.Stored() {
-		if s.Store != store || s.Binary != system.Queues || strings.HasSuffix(s.Name, system.Fenced) {
-			continue
-		}
-		found, err := library(s, bin)
-		if err != nil {
-			detail, remedy, _ := strings.Cut(err.Error(), ": run ")
-			out = append(out, finding{name: s.Name, detail: detail, remedy: "run " + cmp.Or(remedy, "make systems")})
-		} else if found != "" {
-			out = append(out, finding{name: s.Name, detail: found})
+		switch {
+		case s.Store != store || strings.HasSuffix(s.Name, system.Fenced):
+		case s.OptIn:
+			built(s.Binary, s.Binary, s.Name+" is not built; exec:CMD does without", remedy(s))
+		case s.Child != "":
+			built(filepath.Dir(s.Child), s.Child, s.Name+" is not built; others do without", "make systems SYSTEM="+s.Name)
+		case s.Binary == system.Queues && noQueues == nil:
+			found, err := library(s, bin)
+			if err != nil {
+				detail, remedy, _ := strings.Cut(err.Error(), ": run ")
+				out = append(out, finding{name: s.Name, detail: detail, remedy: "run " + cmp.Or(remedy, "make systems")})
+			} else if found != "" {
+				out = append(out, finding{name: s.Name, detail: found})
+			}
 		}
 	}
 	return out

@@ -31,10 +31,10 @@ func TestLibraries(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if !tell(&out, checkLibraries("redis", bin)) || out.String() != c.shown {
+		if !tell(&out, checkParts("redis", bin)) || out.String() != c.shown {
 			t.Errorf("%s: doctor shows %q, want %q", c.script, out.String(), c.shown)
 		}
-		if found := checkLibraries("etcd", bin); found != nil {
+		if found := checkParts("etcd", bin); found != nil {
 			t.Errorf("%+v", found)
 		}
 		switch err := builtHere(sys, bin); {
@@ -42,7 +42,7 @@ func TestLibraries(t *testing.T) {
 			t.Errorf("%s: a run is refused with %v, want %q", c.script, err, c.refusal)
 		}
 	}
-	if found := checkLibraries("redis", t.TempDir()); found != nil {
+	if found := checkParts("redis", t.TempDir()); found != nil {
 		t.Errorf("without the program: %+v", found)
 	}
 }

@@ -42,7 +42,7 @@ func TestOptIn(t *testing.T) {
 	}
 	refused("program")
 	var out bytes.Buffer
-	if !tell(&out, checkOptIn("temporal", bin)) || !strings.Contains(out.String(), "-> run make systems SYSTEM=temporal\n") {
+	if !tell(&out, checkParts("temporal", bin)) || !strings.Contains(out.String(), "-> run make systems SYSTEM=temporal\n") {
 		t.Errorf("doctor shows %q", out.String())
 	}
 	add(filepath.Join(bin, sys.Binary))
@@ -51,7 +51,7 @@ func TestOptIn(t *testing.T) {
 	if err := builtHere(sys, bin); err != nil {
 		t.Error(err)
 	}
-	if found := checkOptIn("redis", bin); found != nil {
+	if found := checkParts("redis", bin); found != nil {
 		t.Errorf("%+v", found)
 	}
 
