@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +41,7 @@ type Locker interface {
 // ErrGone is in the errors of a Locker that can do nothing any more. The program ends then.
 var ErrGone = errors.New("the lock is gone for good")
 
-// Lock is a kind of Locker that Main drives.
+// Lock is a kind of Locker.
 type Lock struct {
 	// Setup makes what locks need in the store, once; nil: they need nothing.
 	Setup func(ctx context.Context, at Place) error
@@ -87,14 +89,28 @@ func (l Lock) copies(op string) int {
 	return sends
 }
 
-// Main carries out the task that the environment names. It does not return.
-func Main(l Lock) {
+// Main carries out the task that the environment names, with the lock that the command line names. It
+// does not return.
+func Main(locks map[string]Lock) {
+	l := chosen(locks)
 	carryOut(map[string]func() error{
 		"setup": func() error { return setUp(l) },
 		"work":  func() error { return work(l) },
 		"seal":  func() error { return seal(l) },
 		"bench": func() error { return bench(l) },
 	})
+}
+
+// chosen is what the command line names. Of another name, or none, the process ends with the usage.
+func chosen[T any](of map[string]T) (it T) {
+	if len(os.Args) == 2 {
+		if it, ok := of[os.Args[1]]; ok {
+			return it
+		}
+	}
+	fmt.Fprintf(os.Stderr, "usage: %s NAME; the names are %s\n", filepath.Base(os.Args[0]), strings.Join(slices.Sorted(maps.Keys(of)), ", "))
+	os.Exit(64)
+	return it
 }
 
 // carryOut ends the process with the outcome of the task that the environment names.

@@ -38,7 +38,7 @@ type Queue interface {
 // Run is what the user does for a job. An error asks the scheduler to run it again.
 type Run func(ctx context.Context, j Job) error
 
-// Scheduler is a kind of Queue that MainJobs drives.
+// Scheduler is a kind of Queue.
 type Scheduler struct {
 	// Setup makes what it needs in the store, once; nil: it needs nothing.
 	Setup func(ctx context.Context, at Place) error
@@ -75,8 +75,10 @@ const (
 	closeTimeout = 20 * time.Second
 )
 
-// MainJobs carries out the task that the environment names. It does not return.
-func MainJobs(s Scheduler) {
+// MainJobs carries out the task that the environment names, with the scheduler that the command line names.
+// It does not return.
+func MainJobs(schedulers map[string]Scheduler) {
+	s := chosen(schedulers)
 	carryOut(map[string]func() error{"setup": s.setUp, "work": s.work, "seal": s.seal})
 }
 

@@ -5,15 +5,7 @@
 // They are small on purpose. Each is what its store's documentation shows.
 package main
 
-import (
-	"fmt"
-	"maps"
-	"os"
-	"slices"
-	"strings"
-
-	"fencepost/systems/drive"
-)
+import "fencepost/systems/drive"
 
 // What does not carry the attempt's id: a lease of etcd is renewed by its number, a key of a bucket
 // deleted by its revision, and a node by its version; a Mutex is locked and unlocked by its session's key.
@@ -50,12 +42,4 @@ var locks = map[string]drive.Lock{
 	"zookeeper-node-fenced":  {Open: openZooKeeper, Unseen: byVersion, Fenced: true},
 }
 
-func main() {
-	if len(os.Args) == 2 {
-		if l, ok := locks[os.Args[1]]; ok {
-			drive.Main(l)
-		}
-	}
-	fmt.Fprintf(os.Stderr, "usage: locks NAME; the names are %s\n", strings.Join(slices.Sorted(maps.Keys(locks)), ", "))
-	os.Exit(64)
-}
+func main() { drive.Main(locks) }

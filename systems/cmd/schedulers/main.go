@@ -9,9 +9,7 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 
 	"fencepost/systems/drive"
@@ -51,13 +49,7 @@ func main() {
 			look(os.Args[2])
 		}
 	}
-	if len(os.Args) == 2 {
-		if s, ok := schedulers[os.Args[1]]; ok {
-			drive.MainJobs(s)
-		}
-	}
-	fmt.Fprintf(os.Stderr, "usage: schedulers [look] NAME; the names are %s\n", strings.Join(slices.Sorted(maps.Keys(schedulers)), ", "))
-	os.Exit(64)
+	drive.MainJobs(schedulers)
 }
 
 // look says where the library of a scheduler is, or ends with what is missing.
