@@ -21,6 +21,7 @@ write the same history and write to the same sink; each run has fresh servers, a
 the verdict, the properties that found something, and in how many of how many runs, one for each seed.
 A red cell counts as its fault's if the same runs with an inert fault, of which everything is as in the others but the action,
 find nothing: "inert 0/3". PASS is an observation, not a proof. "–": the store cannot have that fault. Empty: not run.
+A client's own clock is no column: fencepost sets the clocks of servers and of its own workers, not those of other programs.
 [systems/](systems/README.md) has a page for each system: what its documentation promises, and what its users should do.
 [What a lock costs](#what-a-lock-costs) is below. The scheduler with a lock for each job, whose tokens come from Hi/Lo blocks, has a
 page of [its own](lock-per-job.md): it runs under the scenarios of jobs.
