@@ -103,10 +103,9 @@ library_releases := $(basename $(notdir $(wildcard systems/releases/*.mod)))
 systems: ## Build the locks and schedulers on other stores, and fetch the servers of one: make systems STORE=etcd
 	@mkdir -p $(BIN)
 	cd systems && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o ../$(BIN)/ ./cmd/...
-	@$(foreach r,$(if $(filter bugs,$(SET)),$(library_releases),$(filter $(patsubst river-tx-0-%,river-0.%.0,$(SYSTEM)),$(library_releases))),cd systems && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -modfile=releases/$(r).mod -o ../$(BIN)/schedulers-$(r) ./cmd/schedulers;)
-	@$(foreach m,$(filter $(OPT_IN),$(other_store)),cd systems/$(m) && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o ../../$(BIN)/schedulers-$(m) .;)
-	@$(foreach l,$(filter $(LIBRARIES),$(first_word)),scripts/fetch-library $(l) >/dev/null &&) true
-	@$(foreach s,$(other_store) $(if $(or $(filter bugs,$(SET)),$(if $(SYSTEM),,$(whole_field))),$(STORES)) $(if $(findstring server-clock,$(SCENARIO)),libfaketime),scripts/fetch-store $(s) >/dev/null;)
+	@$(foreach r,$(if $(filter bugs,$(SET)),$(library_releases),$(filter $(patsubst river-tx-0-%,river-0.%.0,$(SYSTEM)),$(library_releases))),(cd systems && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -modfile=releases/$(r).mod -o ../$(BIN)/schedulers-$(r) ./cmd/schedulers) &&) true
+	@$(foreach m,$(filter $(OPT_IN),$(other_store)),(cd systems/$(m) && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o ../../$(BIN)/schedulers-$(m) .) &&) true
+	@$(foreach s,$(other_store) $(if $(or $(filter bugs,$(SET)),$(if $(SYSTEM),,$(whole_field))),$(STORES)) $(if $(findstring server-clock,$(SCENARIO)),libfaketime),scripts/fetch-store $(s) >/dev/null &&) true
 	@$(foreach j,$(JAVA),$(if $(or $(findstring $j,$(SYSTEM)),$(if $(SYSTEM),,$(whole_field))),scripts/build-java $j $(BIN) &&)) true
 	@$(foreach l,$(filter $(LIBRARIES),$(first_word) $(if $(SYSTEM),,$(if $(whole_field),$(LIBRARIES)))),scripts/fetch-library $(l) >/dev/null &&) true
 
