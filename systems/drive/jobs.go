@@ -96,7 +96,7 @@ func (s Scheduler) setUp() error {
 		return err
 	}
 	for _, lock := range words("LOCKS") {
-		err = errors.Join(err, q.Put(ctx, Job{Lock: lock, N: 1}))
+		err = errors.Join(err, put(ctx, q, Job{Lock: lock, N: 1}))
 	}
 	if err := errors.Join(err, q.Close(ctx)); err != nil {
 		return err
