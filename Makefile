@@ -235,6 +235,7 @@ lint: ## gofmt, go vet, staticcheck, RESULTS.md and docs/field.md are what resul
 	$(GO) run ./cmd/fencepost results --check
 	$(GO) run ./cmd/fencepost field --check
 	$(GO) test -count=1 ./scripts -run '^TestBudget$$'
+	$(GO) test -count=1 ./internal/arrows
 
 .PHONY: budget
 budget: ## Write today's lines, and half a percent more, to scripts/budget

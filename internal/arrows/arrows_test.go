@@ -43,7 +43,7 @@ var floors = map[string][]string{
 	"harness/plan":                 {"core", "harness/fault", "harness/record", "harness/scenario", "harness/target"},
 	"harness/run":                  {"core", "harness/env", "harness/fault", "harness/plan", "harness/record", "harness/scenario", "harness/target"},
 	"reports":                      {"checker", "checker/past", "harness/record", "harness/target", "internal"},
-	"bench":                        {"core", "harness/env", "harness/record", "harness/target", "reports"},
+	"bench":                        {"core", "harness/env", "harness/record", "harness/target", "internal", "reports"},
 	"cmd":                          {"bench", "checker", "core", "harness/env", "harness/fault", "harness/plan", "harness/record", "harness/run", "harness/scenario", "harness/target", "internal", "reports", "scripts"},
 	"e2e":                          {},
 }
