@@ -119,8 +119,8 @@ func (r *runner) injectOnce(ctx context.Context, st *plan.Step, f fault.Fault, i
 	r.fault(note, history.ActionInject, fault.Evidence{})
 	in := r.inForce(st, targets)
 	if hit != nil {
-		// A killed worker cannot be told to go on; one that is stopped finds it later.
-		if err := hit.Go(env.Hold()); err != nil && !workerGone(r.env.Fleet, hit.Worker) {
+		// One that is stopped finds it later.
+		if err := hit.Go(env.Hold()); err != nil {
 			err = fmt.Errorf("resume %s: %w", hit.Proc, err)
 			return errors.Join(err, r.heal(active, note))
 		}
@@ -198,11 +198,6 @@ func (r *runner) resolve(ctx context.Context, targets []string, hit *fleet.Hit) 
 		out[i] = nodes[at].Name()
 	}
 	return out, nil
-}
-
-func workerGone(f *fleet.Fleet, name string) bool {
-	w, ok := f.Worker(name)
-	return !ok || w.PID() == 0
 }
 
 func (r *runner) heal(a fault.Active, note history.Fault) error {

@@ -76,7 +76,7 @@ func (o *ownRun) tryPoint(ctx context.Context, s *own.Stand) error {
 		if s.Point == control.Holding {
 			s.Hold = workFor(o.plan.Spec.Workload.TTL.D())
 		}
-		if err := hit.Go(s.Hold); err != nil && !workerGone(o.env.Fleet, hit.Worker) {
+		if err := hit.Go(s.Hold); err != nil {
 			return errors.Join(held, err)
 		}
 		return held

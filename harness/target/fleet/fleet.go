@@ -93,7 +93,8 @@ type Hit struct {
 	Proc   string
 	Key    string
 	At     int64 // history.Now when the runner heard of it
-	// Go lets the client continue; hold > 0 keeps it in its critical section so long.
+	// Go lets the client continue, if its process is still there; hold > 0 keeps it in its
+	// critical section so long.
 	Go func(hold time.Duration) error
 	// Late says whether the client went on by itself, as it was not told to in time.
 	Late func() bool
@@ -211,7 +212,7 @@ func (f *Fleet) Arm(p control.Point, key string, workers ...string) (hits <-chan
 	f.hits[id] = a
 	f.mu.Unlock()
 	for _, l := range a.lives {
-		if err := l.conn.Send(control.Message{Cmd: control.CmdArm, ID: id, Point: p, Key: key}); err != nil && l.running() {
+		if err := l.send(control.Message{Cmd: control.CmdArm, ID: id, Point: p, Key: key}); err != nil {
 			f.disarm(id, nil)
 			return nil, func() {}, fmt.Errorf("arm %s in %s: %w", p, l.name, err)
 		}
@@ -230,7 +231,7 @@ func (f *Fleet) disarm(id int, except *life) {
 	}
 	for _, l := range a.lives {
 		if l != except && l.running() {
-			_ = l.conn.Send(control.Message{Cmd: control.CmdDisarm, ID: id}) // a dead worker needs no disarming
+			_ = l.send(control.Message{Cmd: control.CmdDisarm, ID: id})
 		}
 	}
 }
@@ -239,7 +240,7 @@ func (f *Fleet) disarm(id int, except *life) {
 // before it was disarmed goes on at once.
 func (f *Fleet) onHit(l *life, m control.Message) {
 	goOn := func(hold time.Duration) error {
-		return l.conn.Send(control.Message{Cmd: control.CmdGo, ID: m.ID, Hold: hold})
+		return l.send(control.Message{Cmd: control.CmdGo, ID: m.ID, Hold: hold})
 	}
 	h := &Hit{Worker: l.worker.name, Point: m.Point, Proc: m.Proc, Key: m.Key, At: history.Now()}
 	h.Go = func(hold time.Duration) error {
@@ -300,7 +301,7 @@ func (f *Fleet) Stats() control.Stats {
 func (f *Fleet) Drain() {
 	for _, w := range f.workers {
 		if l := w.current(); l != nil && l.running() {
-			_ = l.conn.Send(control.Message{Cmd: control.CmdDrain}) // one that ends meanwhile needs no telling
+			_ = l.send(control.Message{Cmd: control.CmdDrain})
 		}
 	}
 }

@@ -354,6 +354,37 @@ func TestUnexpectedDeathIsReported(t *testing.T) {
 	r.ended(t, "w1.1", "ended by itself (exit status 5): nobody had asked it to", "exit status 5: as planned")
 }
 
+// A process that is gone is told nothing, and that is no error: neither while its end is not
+// recorded yet and it counts as running, nor when only its own side is closed.
+func TestWhoIsGoneNeedsNoTelling(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1, "")
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	hit := <-r.arm(t)
+	if err := r.Workers()[0].current().conn.Close(); err != nil { // as wait does, before the end is recorded
+		t.Fatal(err)
+	}
+	if err := hit.Go(0); err != nil {
+		t.Errorf("go: %v", err)
+	}
+	if _, cancel, err := r.Arm(control.Holding, ""); err != nil {
+		t.Errorf("arm: %v", err)
+	} else {
+		cancel()
+	}
+	ours, theirs, err := control.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	theirs.Close()
+	if err := (&life{conn: ours}).send(control.Message{Cmd: control.CmdDrain}); err != nil {
+		t.Errorf("send: %v", err)
+	}
+}
+
 // TestEveryWorkerListensAtAnAddressOfItsOwn, where no outgoing connection has a port.
 func TestEveryWorkerListensAtAnAddressOfItsOwn(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -49,6 +50,16 @@ func (l *life) totals() control.Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stats
+}
+
+// send tells the process something. One that is gone needs no telling: its end closes its side of
+// the channel, and wait closes this one, both before running is false.
+func (l *life) send(m control.Message) error {
+	err := l.conn.Send(m)
+	if errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
 }
 
 // listen handles what the worker says until its channel closes.
@@ -265,7 +276,7 @@ func (w *Worker) Clock(ctx context.Context, to *history.Clock) (control.Reading,
 	if wrong {
 		l.noteClock(to)
 	}
-	if err := l.conn.Send(control.Message{Cmd: control.CmdClock, Clock: to}); err != nil {
+	if err := l.send(control.Message{Cmd: control.CmdClock, Clock: to}); err != nil {
 		return control.Reading{}, fmt.Errorf("clock of %s: %w", w.name, err)
 	}
 	select {
@@ -312,7 +323,7 @@ func (w *Worker) Metronome(every time.Duration) error {
 	l.mu.Lock()
 	l.ticks = nil
 	l.mu.Unlock()
-	if err := l.conn.Send(control.Message{Cmd: control.CmdTick, Every: every}); err != nil {
+	if err := l.send(control.Message{Cmd: control.CmdTick, Every: every}); err != nil {
 		return fmt.Errorf("ticks of %s: %w", w.name, err)
 	}
 	return nil

@@ -150,7 +150,7 @@ func (w *Worker) Start(ctx context.Context) error {
 		return fmt.Errorf("start %s: %w", w.name, err)
 	}
 	if shown := w.fleet.cfg.Login; shown != nil {
-		if err := l.conn.Send(control.Message{Cmd: control.CmdLogin, Login: shown}); err != nil && l.running() {
+		if err := l.send(control.Message{Cmd: control.CmdLogin, Login: shown}); err != nil {
 			return fmt.Errorf("start %s: hand its login over: %w", w.name, errors.Join(err, w.Kill(ctx)))
 		}
 	}
@@ -194,7 +194,7 @@ func (w *Worker) offer(l *life) error {
 }
 
 func (l *life) tell(to control.Load) error {
-	if err := l.conn.Send(control.Message{Cmd: control.CmdLoad, Load: &to}); err != nil {
+	if err := l.send(control.Message{Cmd: control.CmdLoad, Load: &to}); err != nil {
 		return fmt.Errorf("load of %s: %w", l.name, err)
 	}
 	return nil
