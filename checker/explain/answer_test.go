@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"fencepost/checker/past"
 	"fencepost/checker/property"
+	"fencepost/harness/record/history"
 )
 
 // TestFailIsToldInOneSentence: what is told of, and for which reason.
@@ -49,6 +51,30 @@ func TestFailIsToldInOneSentence(t *testing.T) {
 	}
 	if r.Answer = (&property.Answer{What: "as it was told"}); AnswerOf(r, nil).Sentence() != "as it was told" {
 		t.Error("an answer is made again")
+	}
+}
+
+// TestFaultIsLongerThanALease: that a lease was over is said of faults that keep its holder from
+// renewing, and of no others.
+func TestFaultIsLongerThanALease(t *testing.T) {
+	t.Parallel()
+	take := &past.CAS{Op: past.Op{Invoke: &history.Event{Op: history.OpAcquire}}, To: &past.Version{Version: &history.Version{TTLMS: 6000}}}
+	x := &property.Inquiry{Judgement: &property.Judgement{Past: &past.Past{Rows: []*past.Row{{CAS: []*past.CAS{take}}}}}}
+	for _, c := range []struct {
+		fault   string
+		seconds int64
+		want    string
+	}{
+		{"pause-worker", 10, "worker w1 was paused for 10.0 s, past its lease of 6.0 s"},
+		{"pause-worker", 6, "worker w1 was paused for 6.0 s"},
+		{"flaky-links", 10, "worker w1 had flaky links for 10.0 s"},
+		{"slow-job", 10, "worker w1 was slow in its critical section for 10.0 s"},
+		{"new-fault", 10, "worker w1 was under new-fault for 10.0 s"},
+	} {
+		window := history.FaultWindow{Fault: history.Fault{Name: c.fault, Targets: []string{"w1"}}, To: c.seconds * 1e9}
+		if got := occasion(x, &property.Suspect{Procs: []string{"w1.1/c1"}}, []history.FaultWindow{window}); got != c.want {
+			t.Errorf("%s: %q, want %q", c.fault, got, c.want)
+		}
 	}
 }
 

@@ -237,31 +237,34 @@ func withFaults(x *property.Inquiry, s *property.Suspect, faults []history.Fault
 	return chain
 }
 
-// faultEffects says what a fault does to the worker that it is aimed at. Other faults are
+// faultEffects are what a fault does to the worker that it is aimed at. Other faults are
 // reported by name.
-var faultEffects = map[string]string{
-	"clock":             "had a wrong clock",
-	"flaky-links":       "had flaky links",
-	"heartbeat-loss":    "was not seen by the others",
-	"kill-worker":       "was dead",
-	"latency":           "had slow links",
-	"latency-oneway":    "had links that were slow in one direction",
-	"lost-replies":      "got no answers from the lock store",
-	"overload":          "was asked for more than can be done",
-	"partition-client":  "was cut off from the lock store",
-	"partition-peers":   "was cut off from the other workers",
-	"partition-ring":    "was cut off from one node",
-	"pause-worker":      "was paused",
-	"saturate":          "was asked for as much as can be done",
-	"sink-lost-replies": "got no answers from the sink",
-	"sink-outage":       "was cut off from the sink",
-	"slow-job":          "was slow in its critical section",
-	"stop-worker":       "was stopped",
-	"suspend":           "was suspended",
+var faultEffects = map[string]struct {
+	did     string
+	expires bool // it keeps the worker from renewing: a lease that is shorter is over
+}{
+	"clock":             {did: "had a wrong clock"},
+	"flaky-links":       {did: "had flaky links"},
+	"heartbeat-loss":    {did: "was not seen by the others"},
+	"kill-worker":       {did: "was dead", expires: true},
+	"latency":           {did: "had slow links"},
+	"latency-oneway":    {did: "had links that were slow in one direction"},
+	"lost-replies":      {did: "got no answers from the lock store", expires: true},
+	"overload":          {did: "was asked for more than can be done"},
+	"partition-client":  {did: "was cut off from the lock store", expires: true},
+	"partition-peers":   {did: "was cut off from the other workers"},
+	"partition-ring":    {did: "was cut off from one node"},
+	"pause-worker":      {did: "was paused", expires: true},
+	"saturate":          {did: "was asked for as much as can be done"},
+	"sink-lost-replies": {did: "got no answers from the sink"},
+	"sink-outage":       {did: "was cut off from the sink"},
+	"slow-job":          {did: "was slow in its critical section"},
+	"stop-worker":       {did: "was stopped", expires: true},
+	"suspend":           {did: "was suspended", expires: true},
 }
 
 // DescribesFault says whether an answer has words for what a fault does to workers.
-func DescribesFault(name string) bool { return faultEffects[name] != "" }
+func DescribesFault(name string) bool { return faultEffects[name].did != "" }
 
 // occasion is what befell the first worker of a case, by the last fault that was aimed at it.
 func occasion(x *property.Inquiry, s *property.Suspect, faults []history.FaultWindow) string {
@@ -273,12 +276,10 @@ func occasion(x *property.Inquiry, s *property.Suspect, faults []history.FaultWi
 		if !slices.Contains(past.WorkersIn(f.Fault.Targets), worker) {
 			continue
 		}
-		did := faultEffects[f.Fault.Name]
-		if did == "" {
-			did = "was under " + f.Fault.Name
-		}
+		effect := faultEffects[f.Fault.Name]
+		did := cmp.Or(effect.did, "was under "+f.Fault.Name)
 		text := fmt.Sprintf("worker %s %s for %s", worker, did, inSeconds(f.To-f.From))
-		if ttl := longestLease(x.Past); ttl > 0 && f.To-f.From > ttl {
+		if ttl := longestLease(x.Past); effect.expires && ttl > 0 && f.To-f.From > ttl {
 			text += fmt.Sprintf(", past its lease of %s", inSeconds(ttl))
 		}
 		return text
