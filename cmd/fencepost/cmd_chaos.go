@@ -175,55 +175,6 @@ func tests() []string {
 	})
 }
 
-// builtHere refuses a lock or a scheduler on another store whose program has not been built, or whose library
-// has not been fetched; of one that only its name builds the servers too.
-func builtHere(sys system.System, bin string) error {
-	if sys.Store == "" {
-		return nil
-	}
-	if err := (own.Program{Words: sys.Words(bin)}).Look(); err != nil {
-		return usageError(fmt.Errorf("system %s: run %s: %w", sys.Name, remedy(sys), err))
-	}
-	if sys.OptIn {
-		if err := serversHere(sys.Store); err != nil {
-			return usageError(fmt.Errorf("system %s: run %s: its servers are not here: %w", sys.Name, remedy(sys), err))
-		}
-	}
-	if sys.Binary == system.Queues {
-		if _, err := library(sys, bin); err != nil {
-			return usageError(fmt.Errorf("system %s: %w", sys.Name, err))
-		}
-	}
-	if sys.Child == "" {
-		return nil
-	}
-	if err := (own.Program{Words: []string{filepath.Join(bin, sys.Child)}}).Look(); err != nil {
-		return usageError(fmt.Errorf("system %s: run make systems SYSTEM=%s: %w", sys.Name, sys.Name, err))
-	}
-	return nil
-}
-
-func serversHere(store string) error {
-	k, err := servers.Of(store)
-	if err != nil {
-		return err
-	}
-	cache, err := cluster.CacheDir()
-	if err != nil {
-		return err
-	}
-	_, err = k.Find(context.Background(), cache)
-	return err
-}
-
-// remedy is what builds a system on another store.
-func remedy(sys system.System) string {
-	if sys.OptIn {
-		return "make systems SYSTEM=" + sys.Name
-	}
-	return "make systems"
-}
-
 // setFor is the set of workload parameters that is asked for, "" if it is one of another kind.
 func setFor(s *scenario.Spec, name string) string {
 	if set, err := scenario.FindSet(name); err == nil && set.Kind != s.Kind().Name {

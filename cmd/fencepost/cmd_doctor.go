@@ -121,49 +121,6 @@ func checkLocks(bin string) finding {
 	return finding{name: "locks", detail: path}
 }
 
-// checkParts looks for what systems on a store need beside locks and schedulers of this repository: a program
-// that only their name builds, a child of theirs, or a library of another language. A twin with a fence has the same.
-func checkParts(store, bin string) (out []finding) {
-	built := func(name, program, detail, remedy string) {
-		f := finding{name: name, detail: filepath.Join(bin, program)}
-		if _, err := os.Stat(f.detail); err != nil {
-			f.detail, f.remedy = detail, "run "+remedy
-		}
-		out = append(out, f)
-	}
-	_, noQueues := os.Stat(filepath.Join(bin, system.Queues)) // checkLocks says that
-	for _, s := range system.Stored() {
-		switch {
-		case s.Store != store || strings.HasSuffix(s.Name, system.Fenced):
-		case s.OptIn:
-			built(s.Binary, s.Binary, s.Name+" is not built; exec:CMD does without", remedy(s))
-		case s.Child != "":
-			built(filepath.Dir(s.Child), s.Child, s.Name+" is not built; others do without", "make systems SYSTEM="+s.Name)
-		case s.Binary == system.Queues && noQueues == nil:
-			found, err := library(s, bin)
-			if err != nil {
-				detail, remedy, _ := strings.Cut(err.Error(), ": run ")
-				out = append(out, finding{name: s.Name, detail: detail, remedy: "run " + cmp.Or(remedy, "make systems")})
-			} else if found != "" {
-				out = append(out, finding{name: s.Name, detail: found})
-			}
-		}
-	}
-	return out
-}
-
-// library asks the program of a scheduler for its library in another language; "": it needs none.
-func library(s system.System, bin string) (string, error) {
-	cmd := exec.Command(filepath.Join(bin, s.Binary), "look", s.Name)
-	var why strings.Builder
-	cmd.Stderr = &why
-	out, err := cmd.Output()
-	if err != nil {
-		return "", errors.New(cmp.Or(strings.TrimSpace(why.String()), err.Error()))
-	}
-	return strings.TrimSpace(string(out)), nil
-}
-
 // checkFaketime looks for what sets the clocks of servers.
 func checkFaketime(cache string) finding {
 	path, err := servers.FindFaketime(cache)

@@ -21,9 +21,9 @@ func TestLibraries(t *testing.T) {
 	for _, c := range []struct{ script, refusal, shown string }{
 		{"echo /cache/bullmq with node >&1", "", "ok       bullmq      /cache/bullmq with node\n"},
 		{"", "", ""},
-		{"echo 'node is not in PATH: run scripts/fetch-library bullmq' >&2; exit 1", "system bullmq: node is not in PATH: run scripts/fetch-library bullmq",
-			"note     bullmq      node is not in PATH\n                     -> run scripts/fetch-library bullmq\n"},
-		{"exit 3", "system bullmq: exit status 3", "note     bullmq      exit status 3\n                     -> run make systems\n"},
+		{"echo 'node is not in PATH: run scripts/fetch-library bullmq' >&2; exit 1", "system bullmq: run scripts/fetch-library bullmq: node is not in PATH",
+			"note     bullmq      node is not in PATH; other systems do without\n                     -> run scripts/fetch-library bullmq\n"},
+		{"exit 3", "system bullmq: run make systems: exit status 3", "note     bullmq      exit status 3; other systems do without\n                     -> run make systems\n"},
 	} {
 		bin := t.TempDir()
 		script := "#!/bin/sh\n[ \"$*\" = 'look bullmq' ] || exit 0\n" + c.script + "\n"
