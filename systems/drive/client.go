@@ -12,11 +12,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// sends is how many copies of a request to the store are sent until one is answered; see Lock.copies.
-const sends = 3
-
-// tryTimeout bounds one copy: a long lease has time for a store that takes some seconds.
+// tryTimeout bounds one copy of a request to the store: a long lease has time for a store that takes some
+// seconds.
 func tryTimeout() time.Duration { return max(time.Second, millis("TTL_MS")/6) }
+
+// patience bounds all copies of a request. As many are sent as fail in that time: a connection that breaks
+// when its server comes back costs no more of it than it took.
+func patience() time.Duration { return 3 * tryTimeout() }
+
+// between is the pause before the next copy.
+const between = 50 * time.Millisecond
 
 // actor is one of the procs of a life: it does one thing after the other.
 type actor struct {
@@ -170,9 +175,9 @@ func (c *client) change(op, name string, from, to version, ask func(context.Cont
 	first = awake()
 	var left []int64
 	var last error
-	for len(left) < c.lock.copies(op) {
+	for over := first + patience(); len(left) == 0 || awake()+between < over && !c.lock.asksOnce(op); time.Sleep(between) {
 		left = append(left, now())
-		ctx, cancel := context.WithTimeout(context.Background(), tryTimeout())
+		ctx, cancel := context.WithTimeout(context.Background(), min(tryTimeout(), over-awake()))
 		var ok bool
 		ok, last = ask(ctx)
 		cancel()

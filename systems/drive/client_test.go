@@ -7,33 +7,58 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
-// TestGone: a lock that can do nothing any more ends its client at once. After any other error a request is
-// sent again, and its outcome is unknown.
-func TestGone(t *testing.T) {
+// TestChange: a request is sent again until there is an answer, for as long as a client has patience and no
+// matter how fast copies fail; a lock that can do nothing any more ends its client at once.
+func TestChange(t *testing.T) {
 	t.Setenv("FENCEPOST_TTL_MS", "6000")
 	file, err := os.Create(filepath.Join(t.TempDir(), "history"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	c := &client{lock: Lock{Unseen: []string{"acquire-sent"}}, actor: &actor{record: &record{life: "w1.1", file: file}, proc: "w1.1/c1"}}
-	for _, k := range []struct {
-		says  error
+	t.Cleanup(func() { file.Close() })
+	broken := errors.New("EOF")
+	for name, k := range map[string]struct {
+		op    string
+		ask   func(ctx context.Context, copy int) (bool, error)
 		sends int
+		took  time.Duration
+		done  bool
 		gone  bool
 	}{
-		{fmt.Errorf("%w: it ended", ErrGone), 1, true},
-		{errors.New("no answer"), sends, false},
+		"gone":       {"acquire", func(context.Context, int) (bool, error) { return false, fmt.Errorf("%w: it ended", ErrGone) }, 1, 0, false, true},
+		"no answers": {"renew", func(ctx context.Context, _ int) (bool, error) { <-ctx.Done(); return false, ctx.Err() }, 3, patience(), false, false},
+		"the third is broken off, the next answered": {"renew", func(ctx context.Context, copy int) (bool, error) {
+			switch copy {
+			case 1, 2:
+				<-ctx.Done()
+				return false, ctx.Err()
+			case 3:
+				return false, broken
+			}
+			return true, nil
+		}, 4, 2 * tryTimeout(), true, false},
+		"fast failures": {"renew", func(_ context.Context, copy int) (bool, error) {
+			return copy == 8, map[bool]error{true: broken}[copy < 8]
+		}, 8, 7 * between, true, false},
+		"once": {"release", func(context.Context, int) (bool, error) { return false, broken }, 1, 0, false, false},
 	} {
-		asked := 0
-		_, done, err := c.change("acquire", "lock", absent(), version{}, func(context.Context) (bool, error) {
-			asked++
-			return false, k.says
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &client{lock: Lock{Unseen: []string{"acquire-sent", "renew-sent", "release-sent"}, Owes: true}, actor: &actor{record: &record{life: "w1.1", file: file}, proc: "w1.1/c1"}}
+			asked, began := 0, awake()
+			_, done, err := c.change(k.op, "lock", absent(), version{}, func(ctx context.Context) (bool, error) {
+				asked++
+				return k.ask(ctx, asked)
+			})
+			if done != k.done || asked != k.sends || errors.Is(err, ErrGone) != k.gone || !k.gone && err != nil {
+				t.Errorf("sent %d times, done: %t, %v", asked, done, err)
+			}
+			if took := awake() - began; took < k.took-between {
+				t.Errorf("it took %v, want %v at least", took, k.took)
+			}
 		})
-		if done || asked != k.sends || errors.Is(err, ErrGone) != k.gone || !k.gone && err != nil {
-			t.Errorf("%v: sent %d times, done: %t, %v", k.says, asked, done, err)
-		}
 	}
 }

@@ -81,13 +81,8 @@ func (l Lock) points() (out []string) {
 	return out
 }
 
-// copies is how many copies of a request are sent until one is answered.
-func (l Lock) copies(op string) int {
-	if op == "release" && l.Owes {
-		return 1
-	}
-	return sends
-}
+// asksOnce: a request without an answer is not sent again.
+func (l Lock) asksOnce(op string) bool { return op == "release" && l.Owes }
 
 // Main carries out the task that the environment names, with the lock that the command line names. It
 // does not return.
