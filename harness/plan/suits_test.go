@@ -218,7 +218,7 @@ func TestOnCore(t *testing.T) {
 			t.Errorf("%s sets the clocks of servers: %t, %v", name, p.SetsServerClocks(), err)
 		}
 	}
-	if want := []string{"late-renewal", "late-unlock", "long-job", "lost-take", "node-loses-data", "primary-fails-over", "server-clock-jump"}; !slices.Equal(not, want) {
+	if want := []string{"late-renewal", "late-unlock", "long-job", "node-loses-data", "primary-fails-over", "server-clock-jump"}; !slices.Equal(not, want) {
 		t.Errorf("the core cannot run %v, want %v", not, want)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // FieldFaults are the scenarios of the field's table: what locks on all stores are put through, one
 // after the other. The first is without faults.
 var FieldFaults = []string{
-	"steady", "pause-worker", "kill-worker", "partition-client", "lost-replies", "flaky-links", "kill-node", "kill-nodes", "pause-node", "partition",
+	"steady", "pause-worker", "kill-worker", "partition-client", "lost-take", "flaky-links", "kill-node", "kill-nodes", "pause-node", "partition",
 	"node-loses-data", "primary-fails-over", "server-clock-jump",
 }
 
