@@ -164,6 +164,9 @@ serve: build ## Browse runs in a web page, including live ones
 doctor: build ## Show what this machine can run, and how to fix what it cannot
 	@$(BIN)/fencepost doctor
 
+# What a cold cache costs most is built without what tests need not have: go vet, which lint runs,
+# and the debugger's tables.
+TEST_UNIT = $(GO) test -vet=off -ldflags=-w -timeout 20m
 # The race detector needs cgo and so a C compiler; everything else needs only Go.
 # Packages with tests that skip or do less there, and run again without it (internal/race).
 HEAVY = $(patsubst %/,./%,$(sort $(dir $(shell grep -rl --include='*_test.go' '/internal/race"$$' *))))
@@ -172,8 +175,8 @@ RACE := $(if $(shell command -v $${CC:-cc} 2>/dev/null),-race)
 .PHONY: test-unit
 test-unit: ## Run unit and property tests and simulation; needs only Go, uses -race if there is a C compiler
 	@$(if $(RACE),,echo 'test-unit: NO RACE DETECTOR: it needs a C compiler (apt-get install gcc libc6-dev)')
-	$(GO) test -timeout 20m $(RACE) ./...
-	$(if $(RACE),$(GO) test -timeout 20m $(HEAVY))
+	$(TEST_UNIT) $(RACE) ./...
+	$(if $(RACE),$(TEST_UNIT) $(HEAVY))
 
 .PHONY: sim
 sim: ## Simulate SEEDS clusters of the job engine (default 10000, from seed FIRST), and 24 days of schedules DAYS times (default 50): make sim SEEDS=10000

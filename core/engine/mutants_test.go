@@ -78,6 +78,9 @@ func TestConditions(t *testing.T) {
 	for _, name := range enginetest.Conditions() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name == "days" { // the longest
+				race.Skip(t)
+			}
 			runs, had, m := 0, 0, must[name]
 			for seed := uint64(1); seed <= 2; seed++ {
 				cfg, ok := enginetest.Mutant{Under: name}.Draw(seed)

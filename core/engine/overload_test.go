@@ -17,6 +17,7 @@ import (
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
 	"fencepost/core/worker"
+	"fencepost/internal/race"
 )
 
 // crowd offers jobs at a rate, whatever becomes of them.
@@ -96,6 +97,7 @@ func (r *rig) submit(ctx context.Context, shards int, what string) func(n int) e
 // jobs-admission-by-count what is taken waits.
 func TestOverload(t *testing.T) {
 	t.Parallel()
+	race.Skip(t)
 	byCount := func(_ *rig, o *engine.Options) { o.MaxWait, o.MaxOverdue = time.Hour, time.Hour }
 	for name, c := range map[string]struct {
 		plant []func(*rig, *engine.Options)

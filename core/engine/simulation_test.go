@@ -58,7 +58,7 @@ func TestSimulation(t *testing.T) {
 	t.Parallel()
 	seeds := *simSeeds
 	if testing.Short() || race.Enabled {
-		seeds = min(seeds, 40)
+		seeds = min(seeds, 20)
 	}
 	var mu sync.Mutex
 	total := map[string]int{}
