@@ -202,6 +202,19 @@ func testUnanswered(t *testing.T, open opener, server string) {
 			}
 			held(t, other, first, left)
 			door.mend()
+			if c.arrives { // one more copy, and the lock is another's
+				var err error
+				for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					_, err = client.Release(ctx, first, "mine")
+					cancel()
+					if err == nil {
+						break
+					}
+				}
+				must(t, err)
+				held(t, other, first, left)
+			}
 			takes(t, client, second, "next")
 			if !c.arrives {
 				left = ""

@@ -18,6 +18,7 @@ type zkNode struct {
 	prefix   string
 	versions map[string]int32 // of the node, by id
 	open     attempt          // whose node may be there
+	leaving  attempt          // whose node a delete was sent for
 }
 
 // attempt is one to take a lock.
@@ -135,8 +136,20 @@ func (z *zkNode) Renew(ctx context.Context, name, id string, _ time.Duration) (b
 	return stat.EphemeralOwner == z.conn.SessionID(), nil
 }
 
+// Release: each node's versions begin at 0, so that the copy of a delete would delete the next holder's node.
+// What a session asks for is done in order: a look after the first copy sees what came of it.
 func (z *zkNode) Release(ctx context.Context, name, id string) (bool, error) {
-	released, err := z.remove(ctx, name, z.versions[id])
+	version := z.versions[id]
+	if this := (attempt{name, id}); z.leaving != this {
+		z.leaving = this
+	} else {
+		f, err := z.look(ctx, name)
+		if err != nil || f.stat == nil || f.id != id {
+			return false, err
+		}
+		version = f.stat.Version
+	}
+	released, err := z.remove(ctx, name, version)
 	if released {
 		delete(z.versions, id)
 		z.open = attempt{}
