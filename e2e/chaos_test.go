@@ -144,7 +144,11 @@ func soundRuns(t *testing.T) []sound {
 	}
 	var rest []sound
 	for _, name := range scenario.Names() {
-		if slices.Contains(long, name) || onAnother(t, name) || strings.HasPrefix(name, "paxos-") || strings.HasPrefix(name, "jobs-") {
+		s, err := scenario.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(long, name) || onAnother(t, name) || !s.Kind().Workers || strings.HasPrefix(name, "jobs-") { // a drill has no contention
 			continue
 		}
 		for _, c := range []string{"low", "medium", "high"} {
