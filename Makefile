@@ -257,7 +257,7 @@ power: $(if $(and $(MUTANT),$(if $(findstring jobs-format-unsaid,$(MUTANT)),,oth
 	@$(BIN)/fencepost power $(call flags,mutant sink seeds) $(if $(RUNS),--times=$(RUNS)) $(call switches,fresh) $(cluster_flags) $(ARGS)
 
 .PHONY: field
-field: build systems ## Run the locks on other stores under the same faults, and write docs/field.md; resumes where it stopped: make field [SYSTEM=redis-set]
+field: build systems $(if $(filter-out core,$(SYSTEM)),,deps) ## Run the field, and the core, under the same faults, and write docs/field.md; resumes where it stopped: make field [SYSTEM=redis-set]
 	@$(foreach s,$(or $(other_store),$(STORES)) libfaketime,scripts/fetch-store $(s) >/dev/null &&) true
 	@$(foreach l,$(if $(SYSTEM),$(filter $(LIBRARIES),$(first_word)),$(LIBRARIES)),scripts/fetch-library $(l) >/dev/null &&) true
 	@$(BIN)/fencepost field $(call flags,system scenarios seeds first) $(call switches,fresh retry) $(ARGS)

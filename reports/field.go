@@ -12,6 +12,9 @@ import (
 	"fencepost/reports/evidence"
 )
 
+// fieldSet is the name of the field's kept runs.
+const fieldSet = "field"
+
 // fieldHead is what the page of the field says before its tables.
 const fieldHead = `# The field under the same faults
 
@@ -34,16 +37,25 @@ $ bin/fencepost field --check       # is this page what the kept runs give?
 
 `
 
+// FieldKept is what the page of the field is made of: its systems, their runs, benchmarks, and what is
+// known of runs that did not end as they should.
+type FieldKept struct {
+	Systems []system.System
+	Runs    []evidence.Result
+	Benches []BenchResult
+	Notes   map[string]evidence.Note
+}
+
 // Field is the page of the field, from the kept runs: of each system those of the code that made its
 // last one, so that a row stands from one digest. suits says which runs there are. An error is one of a
 // kept benchmark.
-func Field(systems []system.System, all []evidence.Result, benches []BenchResult, suits func(evidence.Job) bool) (string, error) {
+func Field(k FieldKept, suits func(evidence.Job) bool) (string, error) {
 	var b strings.Builder
 	b.WriteString(fieldHead)
 	fmt.Fprintf(&b, "| system | store | %s | code |\n|%s\n", strings.Join(evidence.FieldFaults, " | "), strings.Repeat("---|", len(evidence.FieldFaults)+3))
 	var red, invalid []string
-	for _, s := range systems {
-		mine := lastTree(slices.DeleteFunc(slices.Clone(all), func(r evidence.Result) bool { return r.Job.System != s.Name }))
+	for _, s := range k.Systems {
+		mine := lastTree(slices.DeleteFunc(slices.Clone(k.Runs), func(r evidence.Result) bool { return r.Job.System != s.Name }))
 		if s.OptIn && len(mine) == 0 {
 			continue
 		}
@@ -55,10 +67,10 @@ func Field(systems []system.System, all []evidence.Result, benches []BenchResult
 				cell = "–"
 			}
 			if strings.Contains(cell, string(checker.Fail)) {
-				red = append(red, fieldRed(j, runs))
+				red = append(red, fieldRed(j, runs, k.Notes))
 			}
 			if strings.Contains(cell, string(checker.Invalid)) {
-				invalid = append(invalid, fieldInvalid(j, runs))
+				invalid = append(invalid, fieldInvalid(j, runs, k.Notes))
 			}
 			cells = append(cells, cell)
 		}
@@ -68,7 +80,7 @@ func Field(systems []system.System, all []evidence.Result, benches []BenchResult
 		}
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(append(cells, code), " | "))
 	}
-	costs, err := fieldCosts(systems, benches)
+	costs, err := fieldCosts(k.Systems, k.Benches)
 	b.WriteString(costs + "\n## What the red cells are\n\n")
 	for _, line := range red {
 		b.WriteString(line)
@@ -138,28 +150,42 @@ func violated(r evidence.Result) (out []string) {
 	return out
 }
 
-// fieldRed explains a cell: by what its system is not made for, or with what the run said.
-func fieldRed(j evidence.Job, runs []evidence.Result) string {
-	why := "no test demands it; results/notes.yaml has what is known"
+// fieldRed explains a cell: by what its system is not made for, or with what is noted of the run, and
+// what the run said.
+func fieldRed(j evidence.Job, runs []evidence.Result, notes map[string]evidence.Note) string {
+	first := fieldFirst(runs, checker.Fail)
+	why := cmp.Or(fieldNote(first, notes), "not examined.")
 	if s, ok := system.FindOnStore(j.System, j.Scenario, j.Contention); ok {
-		why = s.About
+		why = s.About + "."
 	}
-	said, seed := fieldSaid(runs, checker.Fail)
-	return fmt.Sprintf("- `%s` under [%s](scenarios.md#%[2]s): %s. A run said: %s\n  `make chaos SCENARIO=%[2]s SYSTEM=%[1]s SEED=%[5]d`\n",
-		j.System, j.Scenario, why, said, seed)
+	return fmt.Sprintf("- `%s` under [%s](scenarios.md#%[2]s): %s A run said: %s\n  `make chaos SCENARIO=%[2]s SYSTEM=%[1]s SEED=%[5]d`\n",
+		j.System, j.Scenario, why, fieldSaid(first), first.Job.Seed)
 }
 
-// fieldInvalid is what a run lacked to be a test.
-func fieldInvalid(j evidence.Job, runs []evidence.Result) string {
-	said, seed := fieldSaid(runs, checker.Invalid)
-	return fmt.Sprintf("- `%s` under [%s](scenarios.md#%[2]s), seed %d: %s\n", j.System, j.Scenario, seed, said)
+// fieldInvalid is what a run lacked to be a test, and why.
+func fieldInvalid(j evidence.Job, runs []evidence.Result, notes map[string]evidence.Note) string {
+	first := fieldFirst(runs, checker.Invalid)
+	text := fmt.Sprintf("- `%s` under [%s](scenarios.md#%[2]s), seed %d: %s", j.System, j.Scenario, first.Job.Seed, fieldSaid(first))
+	if note := fieldNote(first, notes); note != "" {
+		text += ". " + note
+	}
+	return text + "\n"
 }
 
-// fieldSaid is what the first run with a verdict said, and its seed.
-func fieldSaid(runs []evidence.Result, v checker.Verdict) (said string, seed uint64) {
-	first := runs[slices.IndexFunc(runs, func(r evidence.Result) bool { return r.Verdict == v })]
-	if first.Check != nil {
-		said = first.Check.Summary
+// fieldFirst is the first run with a verdict, which there is.
+func fieldFirst(runs []evidence.Result, v checker.Verdict) evidence.Result {
+	return runs[slices.IndexFunc(runs, func(r evidence.Result) bool { return r.Verdict == v })]
+}
+
+// fieldSaid is what a run said.
+func fieldSaid(r evidence.Result) string {
+	if r.Check == nil {
+		return ""
 	}
-	return said, first.Job.Seed
+	return r.Check.Summary
+}
+
+// fieldNote is what is known of a run that did not end as it should.
+func fieldNote(r evidence.Result, notes map[string]evidence.Note) string {
+	return notes[KeptEvidence+"/"+fieldSet+"/"+r.Name()].Cause
 }

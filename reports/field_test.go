@@ -38,6 +38,7 @@ func TestFieldCells(t *testing.T) {
 		result("steady", 1, checker.Pass, "new"), result("steady", 2, checker.Pass, "new"),
 		result("pause-worker", 1, checker.Fail, "new", "P4", "P8"), result("pause-worker", 2, checker.Fail, "new", "P4"),
 		result("kill-worker", 1, checker.Fail, "new", "P4"), result("kill-worker", 2, checker.Invalid, "new"),
+		result("flaky-links", 1, checker.Fail, "new", "P4"),
 		inert(result("pause-worker", 1, checker.Invalid, "new")), inert(result("pause-worker", 2, checker.Fail, "new", "P4")),
 	}
 	redis, err := system.Find("redis-set")
@@ -46,10 +47,11 @@ func TestFieldCells(t *testing.T) {
 	}
 	page := field(t, []system.System{redis}, all, func(j evidence.Job) bool { return j.Scenario != "kill-node" })
 	for _, want := range []string{
-		"| `redis-set` | redis | PASS 2/2 | FAIL P4, P8 (1 of 2) 2/2, inert 1/2 | FAIL P4 1/2; INVALID 1/2 |  |  |  | – |", "| commit-of-new |\n",
+		"| `redis-set` | redis | PASS 2/2 | FAIL P4, P8 (1 of 2) 2/2, inert 1/2 | FAIL P4 1/2; INVALID 1/2 |  |  | FAIL P4 1/1 | – |", "| commit-of-new |\n",
 		"- `redis-set` under [pause-worker](scenarios.md#pause-worker): a holder that stood still past its lease writes, and the sink checks no token. A run said: two writers\n",
-		"`redis-set` under [kill-worker](scenarios.md#kill-worker): no test demands it; results/notes.yaml has what is known",
-		"- `redis-set` under [kill-worker](scenarios.md#kill-worker), seed 2: two writers\n",
+		"`redis-set` under [kill-worker](scenarios.md#kill-worker): not examined. A run said: two writers\n",
+		"`redis-set` under [flaky-links](scenarios.md#flaky-links): A key was gone. A run said: two writers\n",
+		"- `redis-set` under [kill-worker](scenarios.md#kill-worker), seed 2: two writers. Nobody was killed.\n",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
@@ -91,7 +93,7 @@ func TestFieldCosts(t *testing.T) {
 	all := []BenchResult{
 		bench("a-bench-field", time.Millisecond), bench("b-bench-field", time.Second), bench("c-bench-field", time.Minute, "loud machine"), bench("d-bench-jobs", time.Millisecond),
 	}
-	page, err := Field(system.Field(), nil, all, func(evidence.Job) bool { return true })
+	page, err := Field(FieldKept{Systems: system.Field(), Benches: all}, func(evidence.Job) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +106,7 @@ func TestFieldCosts(t *testing.T) {
 		t.Errorf("the page is\n%s", page)
 	}
 	all[1].Arms = all[1].Arms[:2]
-	if _, err := Field(nil, nil, all, nil); err == nil || !strings.Contains(err.Error(), "no arm etcd-lease/8") {
+	if _, err := Field(FieldKept{Benches: all}, nil); err == nil || !strings.Contains(err.Error(), "no arm etcd-lease/8") {
 		t.Errorf("an arm is missing: %v", err)
 	}
 	if page := field(t, nil, nil, nil); !strings.Contains(page, "No benchmark of the field is kept") {
@@ -115,7 +117,10 @@ func TestFieldCosts(t *testing.T) {
 // field is the page without a benchmark.
 func field(t *testing.T, systems []system.System, all []evidence.Result, suits func(evidence.Job) bool) string {
 	t.Helper()
-	page, err := Field(systems, all, nil, suits)
+	page, err := Field(FieldKept{Systems: systems, Runs: all, Notes: map[string]evidence.Note{
+		"evidence/field/flaky-links-medium-1-redis-set": {Cause: "A key was gone."},
+		"evidence/field/kill-worker-medium-2-redis-set": {Cause: "Nobody was killed."},
+	}}, suits)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -171,13 +171,22 @@ func (f fieldFlags) write(ctx context.Context, store *evidence.Store, page strin
 	return os.WriteFile(page, []byte(text), 0o644)
 }
 
+// notes is the file of notes on all kept results, above those of sets.
+func (f fieldFlags) notes() string {
+	return filepath.Join(filepath.Dir(filepath.Dir(f.results)), evidence.NotesFile)
+}
+
 // text is the page of these runs and of the last benchmark.
 func (f fieldFlags) text(ctx context.Context, all []evidence.Result) (string, error) {
 	benches, err := reports.ReadBenches(within(ctx, f.bench))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	return reports.Field(system.Field(), all, benches, suitsField)
+	notes, err := evidence.ReadNotes(f.notes())
+	if err != nil {
+		return "", err
+	}
+	return reports.Field(reports.FieldKept{Systems: system.Field(), Runs: all, Benches: benches, Notes: notes}, suitsField)
 }
 
 // twins runs the red ones of these jobs again, with inert faults.

@@ -65,7 +65,7 @@ func TestFieldCheck(t *testing.T) {
 	if code, said := check(); code == 0 {
 		t.Errorf("no page: %q", said)
 	}
-	text, err := reports.Field(system.Field(), nil, nil, suitsField)
+	text, err := reports.Field(reports.FieldKept{Systems: system.Field()}, suitsField)
 	if err := errors.Join(err, os.WriteFile(page, []byte(text), 0o644)); err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func TestOptIn(t *testing.T) {
 		t.Fatalf("%v, %v", jobs, err)
 	}
 	for has, kept := range map[bool][]evidence.Result{false: nil, true: {{Job: jobs[0]}}} {
-		page, err := reports.Field(system.Stored(), kept, nil, suitsField)
+		page, err := reports.Field(reports.FieldKept{Systems: system.Stored(), Runs: kept}, suitsField)
 		if err != nil {
 			t.Fatal(err)
 		}
