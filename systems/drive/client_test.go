@@ -62,3 +62,28 @@ func TestChange(t *testing.T) {
 		})
 	}
 }
+
+// late is a lock on a store that answers the third time.
+type late struct {
+	Locker
+	asked int
+}
+
+func (l *late) Holder(context.Context, string) (string, error) {
+	if l.asked++; l.asked < 3 {
+		return "", errors.New("no responders available for request")
+	}
+	return "", nil
+}
+
+func (l *late) Close() error { return nil }
+
+// TestSetUpWaits: a lock's store that has just been made may not answer yet.
+func TestSetUpWaits(t *testing.T) {
+	t.Setenv("FENCEPOST_NODES", "127.0.0.1:1")
+	t.Setenv("FENCEPOST_TTL_MS", "6000")
+	l := &late{}
+	if err := setUp(Lock{Open: func(context.Context, Place) (Locker, error) { return l, nil }}); err != nil || l.asked != 3 {
+		t.Errorf("asked %d times, %v", l.asked, err)
+	}
+}

@@ -154,7 +154,8 @@ func place() Place {
 // setUpTime bounds what is done before clients work.
 const setUpTime = time.Minute
 
-// setUp looks whether the store answers, and says what is offered.
+// setUp waits until the store answers, which one that has just been made may not do yet, and says what is
+// offered.
 func setUp(l Lock) error {
 	ctx, cancel := context.WithTimeout(context.Background(), setUpTime)
 	defer cancel()
@@ -167,8 +168,7 @@ func setUp(l Lock) error {
 	if err != nil {
 		return err
 	}
-	_, err = locker.Holder(ctx, "setup")
-	if err := errors.Join(err, locker.Close()); err != nil {
+	if err := errors.Join(free(ctx, locker, "setup"), locker.Close()); err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(map[string]any{"points": l.points(), "promises": l.promises()})
