@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -72,7 +73,7 @@ func Field(k FieldKept, suits func(evidence.Job) bool) (string, error) {
 			if strings.Contains(cell, string(checker.Invalid)) {
 				invalid = append(invalid, fieldInvalid(j, runs, k.Notes))
 			}
-			cells = append(cells, cell)
+			cells = append(cells, fieldLinks.ReplaceAllStringFunc(cell, func(v string) string { return "[" + v + "](#" + fieldAnchor(j, v) + ")" }))
 		}
 		code := ""
 		if len(mine) > 0 {
@@ -92,6 +93,14 @@ func Field(k FieldKept, suits func(evidence.Job) bool) (string, error) {
 		b.WriteString("\n## What the INVALID cells lack\n\n" + strings.Join(invalid, ""))
 	}
 	return b.String(), err
+}
+
+// fieldLinks are the verdicts of a cell that the page explains.
+var fieldLinks = regexp.MustCompile(string(checker.Fail) + "|" + string(checker.Invalid))
+
+// fieldAnchor is where a verdict in a cell is explained.
+func fieldAnchor(j evidence.Job, v string) string {
+	return strings.ToLower(v) + "-" + j.System + "-" + j.Scenario
 }
 
 // lastTree are the results of the code that made the last one.
@@ -158,14 +167,14 @@ func fieldRed(j evidence.Job, runs []evidence.Result, notes map[string]evidence.
 	if s, ok := system.FindOnStore(j.System, j.Scenario, j.Contention); ok {
 		why = s.About + "."
 	}
-	return fmt.Sprintf("- `%s` under [%s](scenarios.md#%[2]s): %s A run said: %s\n  `make chaos SCENARIO=%[2]s SYSTEM=%[1]s SEED=%[5]d`\n",
-		j.System, j.Scenario, why, fieldSaid(first), first.Job.Seed)
+	return fmt.Sprintf("- <a id=\"%s\"></a>`%s` under [%s](scenarios.md#%[3]s): %s A run said: %s\n  `make chaos SCENARIO=%[3]s SYSTEM=%[2]s SEED=%[6]d`\n",
+		fieldAnchor(j, string(checker.Fail)), j.System, j.Scenario, why, fieldSaid(first), first.Job.Seed)
 }
 
 // fieldInvalid is what a run lacked to be a test, and why.
 func fieldInvalid(j evidence.Job, runs []evidence.Result, notes map[string]evidence.Note) string {
 	first := fieldFirst(runs, checker.Invalid)
-	text := fmt.Sprintf("- `%s` under [%s](scenarios.md#%[2]s), seed %d: %s", j.System, j.Scenario, first.Job.Seed, fieldSaid(first))
+	text := fmt.Sprintf("- <a id=\"%s\"></a>`%s` under [%s](scenarios.md#%[3]s), seed %d: %s", fieldAnchor(j, string(checker.Invalid)), j.System, j.Scenario, first.Job.Seed, fieldSaid(first))
 	if note := fieldNote(first, notes); note != "" {
 		text += ". " + note
 	}
