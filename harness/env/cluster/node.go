@@ -119,9 +119,10 @@ type MeshSpec struct {
 	// Gateway is the address at which they listen, Port the one of the nodes to which they lead.
 	Gateway string
 	Port    int
-	// Purpose tells those to different ports apart, Seed is as of link.Spec.
-	Purpose string
-	Seed    uint64
+	// Purpose tells those to different ports apart, Seed and Patience are as of link.Spec.
+	Purpose  string
+	Seed     uint64
+	Patience time.Duration
 }
 
 // Mesh makes a link for each ordered pair of nodes, and has turn lead the first's connections
@@ -133,7 +134,7 @@ func (s NodeSet[N]) Mesh(links *link.Fabric, m MeshSpec, turn func(from N, to, p
 				continue
 			}
 			l, err := links.Add(link.Spec{
-				From: from.Name(), To: to.Name(), Purpose: m.Purpose, Seed: m.Seed, Listen: net.JoinHostPort(m.Gateway, "0"),
+				From: from.Name(), To: to.Name(), Purpose: m.Purpose, Seed: m.Seed, Patience: m.Patience, Listen: net.JoinHostPort(m.Gateway, "0"),
 				Upstream: net.JoinHostPort(to.IP(), strconv.Itoa(m.Port)),
 			})
 			if err != nil {

@@ -2,9 +2,12 @@ package link
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 )
 
 // conn is one proxied connection.
@@ -40,8 +43,7 @@ func (l *Link) serve(client *net.TCPConn) {
 		reset(client)
 		return
 	}
-	var d net.Dialer
-	up, err := d.DialContext(ctx, "tcp", l.spec.Upstream)
+	up, err := l.dial(ctx)
 	if !l.open(c, up, err) {
 		reset(client)
 		if err == nil {
@@ -51,6 +53,25 @@ func (l *Link) serve(client *net.TCPConn) {
 		return
 	}
 	l.start(c)
+}
+
+// redial is how long an upstream that refuses is let alone.
+const redial = 10 * time.Millisecond
+
+// dial reaches the upstream, for as long as it refuses within Spec.Patience.
+func (l *Link) dial(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	for began := time.Now(); ; {
+		up, err := d.DialContext(ctx, "tcp", l.spec.Upstream)
+		if !errors.Is(err, syscall.ECONNREFUSED) || time.Since(began) > l.spec.Patience {
+			return up, err
+		}
+		select {
+		case <-time.After(redial):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // arrive registers a client, or returns nil if it is refused.

@@ -254,6 +254,37 @@ func TestUpstreamThatRefuses(t *testing.T) {
 	expectOn(t, u.(*net.TCPConn), "hello again")
 }
 
+// TestUpstreamThatIsLate: an upstream is asked for as long as the link has patience, which notices what is cut.
+func TestUpstreamThatIsLate(t *testing.T) {
+	t.Parallel()
+	s := newServerAt(t, "127.0.0.2:0")
+	f := newFabric(t, Options{})
+	l, err := f.Add(Spec{From: "n1", To: "n2", Listen: "127.0.0.1:0", Upstream: s.addr(), Patience: 10 * time.Second})
+	must(t, err)
+	s.ln.Close()
+	c := dial(t, l)
+	time.Sleep(5 * redial)
+	if n := l.Counters(); n.ConnsAccepted != 1 || n.ConnsUnreachable != 0 {
+		t.Errorf("%+v", n)
+	}
+	ln, err := net.Listen("tcp", l.Upstream())
+	must(t, err)
+	u, err := ln.Accept()
+	must(t, err)
+	defer u.Close()
+	_, err = io.WriteString(c, "hello at last")
+	must(t, err)
+	expectOn(t, u.(*net.TCPConn), "hello at last")
+
+	ln.Close()
+	late := dial(t, l)
+	time.Sleep(5 * redial)
+	must(t, l.SetBoth(t.Context(), Mode{Kind: Close}))
+	if err := ended(t, late); !wasReset(err) {
+		t.Errorf("the client of a link that is closed sees %v, want a reset", err)
+	}
+}
+
 // blackhole returns an address whose kernel does not answer a SYN: a listener
 // whose queue is full and that does not accept.
 func blackhole(t testing.TB) string {

@@ -27,6 +27,10 @@ type Spec struct {
 	Upstream string
 	// Seed is the source of jitter, together with the name.
 	Seed uint64
+	// Patience is for how long an upstream that refuses a client is asked again. It is for programs that
+	// come back at once if they are refused, but not if they are reset, which is all that a link can do.
+	// 0: not at all.
+	Patience time.Duration
 	// Tap reads what the link's connections carry; nil: nobody does.
 	Tap Tap
 }

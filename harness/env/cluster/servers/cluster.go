@@ -137,7 +137,7 @@ func (c *Cluster) start(ctx context.Context, network *sandbox.Network) (err erro
 		c.nodes = append(c.nodes, n)
 	}
 	for _, p := range c.Kind.Peers {
-		m := cluster.MeshSpec{Gateway: sandbox.Gateway, Port: p.Port, Purpose: p.Purpose, Seed: c.config.Seed}
+		m := cluster.MeshSpec{Gateway: sandbox.Gateway, Port: p.Port, Purpose: p.Purpose, Seed: c.config.Seed, Patience: p.Patience}
 		if err := c.nodes.Mesh(c.links, m, func(from *server, to, proxy netip.AddrPort) error {
 			return from.host.Redirect(to, proxy)
 		}); err != nil {

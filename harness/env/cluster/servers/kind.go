@@ -74,8 +74,9 @@ type Command func(ctx context.Context, s Site) (*exec.Cmd, error)
 
 // Peer is a port of servers for each other.
 type Peer struct {
-	Purpose string
-	Port    int
+	Purpose  string
+	Port     int
+	Patience time.Duration // as of link.Spec
 }
 
 // Program is an installed server.

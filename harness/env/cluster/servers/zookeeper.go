@@ -23,9 +23,13 @@ const (
 	zooConf         = "zoo.cfg"
 )
 
+// zooListens is for how long a server may be about to listen that the others have elected. Refused, a follower asks
+// five times, 100 ms apart; reset, it elects anew, while the leader waits for it in vain.
+const zooListens = time.Second
+
 var zookeeper = Kind{
 	Name: "zookeeper", About: "three servers of ZooKeeper", Servers: 3, Spare: 1,
-	Port: zooPort, Peers: []Peer{{Port: zooPeerPort}, {Purpose: "election", Port: zooElectionPort}},
+	Port: zooPort, Peers: []Peer{{Port: zooPeerPort, Patience: zooListens}, {Purpose: "election", Port: zooElectionPort}},
 	Find: findZooKeeper, Fetch: fetch("zookeeper"),
 	Files: func(s Site, i int) map[string]string {
 		var all strings.Builder
