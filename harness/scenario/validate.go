@@ -370,12 +370,18 @@ func (s *Spec) Apply(o Overrides) error {
 	return s.Check()
 }
 
-// wait adds to each time in which an abandoned lock must be somebody else's.
+// wait adds to each time in which an abandoned lock must be somebody else's: while the fault is in force,
+// if that is demanded, or else after its heal, as a request that was not answered may have left a job to a
+// worker that does not know.
 func (s *Spec) wait(d Duration) {
-	if d == 0 || !slices.Contains(s.Expect.Must, "takeover") {
+	switch {
+	case slices.Contains(s.Expect.Must, "takeover"):
+		s.Phases.Fault += d
+	case slices.ContainsFunc(s.Expect.Thresholds, func(t Threshold) bool { return t.Recovery != "" }):
+		s.Phases.Recover += d
+	default:
 		return
 	}
-	s.Phases.Fault += d
 	for i := range s.Expect.Thresholds {
 		if t := &s.Expect.Thresholds[i]; t.Recovery != "" {
 			t.Max.Plus += d.D()
