@@ -11,7 +11,7 @@ var stored = []System{
 	onStore("redis-set", "redis", "SET NX PX on one Redis server, scripts that compare before they delete; no token"),
 	onStore("redis-replica-set", "redis-replica", "the same on whichever of two servers says that it is the primary"),
 	onStore("redislock", "redis", "bsm/redislock on one Redis server; no token"),
-	onStore("redlock", "redis-5", "Redlock by redsync: a key on most of five Redis servers; no token"),
+	without("resend", onStore("redlock", "redis-5", "Redlock by redsync: a key on most of five Redis servers; no token")), // it asks all servers once
 	onStore("etcd-lease", "etcd", "a key of etcd that lives as long as its lease; the sink checks no token"),
 	onStore("etcd-lease-fenced", "etcd", "the same, and the revision that created the key is its token"),
 	onStore("etcd-mutex", "etcd", "the Mutex of etcd's client library (package concurrency) on a session that it keeps alive; the sink checks no token"),
@@ -161,6 +161,12 @@ func queue(name, store string, redelivery time.Duration, about string) System {
 	return System{Name: name, Store: store, About: about, Binary: Queues, Command: []string{name}, Redelivery: redelivery,
 		// A late write has the key of one that was accepted: it is a duplicate. That a lease is over only the scheduler knows.
 		Unreached: []string{"stale-refused", "lease-lost"}}
+}
+
+// without is a system that need not reach a point.
+func without(point string, s System) System {
+	s.Unreached = append(s.Unreached, point)
+	return s
 }
 
 // optIn is a scheduler whose program is of a Go module of its own, in systems.
