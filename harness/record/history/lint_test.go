@@ -35,9 +35,13 @@ func soundLife() []string {
 	}
 }
 
-func lintText(t *testing.T, lines []string) string {
+func lintText(t *testing.T, lines []string, promises ...string) string {
 	t.Helper()
-	head := `{"format":"fencepost-history","version":1,"run":"r","proc":"w1.1","pid":1,"host":"h","boot_id":"b","wall_time":"2025-01-02T03:04:05Z","ts":5,"drift_bound":0.01,"margin_base_ms":100}`
+	head := `{"format":"fencepost-history","version":1,"run":"r","proc":"w1.1","pid":1,"host":"h","boot_id":"b","wall_time":"2025-01-02T03:04:05Z","ts":5,"drift_bound":0.01,"margin_base_ms":100`
+	if len(promises) > 0 {
+		head += `,"system":"s","promises":["` + strings.Join(promises, `","`) + `"]`
+	}
+	head += "}"
 	h, err := Read(strings.NewReader(strings.Join(append([]string{head}, lines...), "\n")+"\n"), "w1.1.jsonl")
 	if err != nil {
 		t.Fatal(err)
@@ -47,6 +51,25 @@ func lintText(t *testing.T, lines []string) string {
 		out = append(out, r.String())
 	}
 	return strings.Join(out, "\n")
+}
+
+// TestLintSharedKeys: only runs of a job share a key, and only what promises neither deadlines nor exclusion has runs.
+func TestLintSharedKeys(t *testing.T) {
+	t.Parallel()
+	life := soundLife()
+	for i, line := range soundLife()[:16] {
+		again := strings.NewReplacer(`"a1"`, `"b1"`, `"a2"`, `"b2"`, `"token":1`, `"token":2`).Replace(line)
+		for id := 7; id > 0; id-- {
+			again = strings.Replace(again, fmt.Sprintf(`"id":%d,`, id), fmt.Sprintf(`"id":%d,`, id+7), 1)
+		}
+		life = slices.Insert(life, 16+i, again)
+	}
+	for promises, want := range map[string]bool{"": true, "P4,P7,P10": true, "P4,P8,P10": true, "P3,P4,P10": false, "P4,P10": false} {
+		said := lintText(t, life, strings.FieldsFunc(promises, func(r rune) bool { return r == ',' })...)
+		if strings.Contains(said, `effect_key "k" is that of line 11`) != want {
+			t.Errorf("of one that promises %q: %s", promises, said)
+		}
+	}
 }
 
 // Each mistake is remarked, once, with its line; the life without one is not.

@@ -118,12 +118,19 @@ func (l *lint) invoke(e *Event) {
 	case OpEffect:
 		if at := l.effects[e.EffectKey]; at == nil {
 			l.effects[e.EffectKey] = e
-		} else if !l.jobs { // runs of a job share their keys
+		} else if !l.jobs && !l.repeats() { // runs of a job share their keys
 			l.add(Wrong, []*Event{e, at},
 				"effect_key %q is that of line %d: each grant's is its own, and copies of one request are one operation",
 				e.EffectKey, at.Line)
 		}
 	}
+}
+
+// repeats: the system hands out jobs rather than locks, by what it promises: neither deadlines nor
+// exclusion, so that it may run a job again.
+func (l *lint) repeats() bool {
+	p := l.head.Promises
+	return len(p) > 0 && !slices.Contains(p, "P7") && !slices.Contains(p, "P8")
 }
 
 // fresh: acquires and releases set attempts that nothing has set before. The very same
