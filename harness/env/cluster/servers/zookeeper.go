@@ -24,7 +24,7 @@ const (
 )
 
 // zooListens is for how long a server may be about to listen that the others have elected. Refused, a follower asks
-// five times, 100 ms apart; reset, it elects anew, while the leader waits for it in vain.
+// five times, 100 ms apart; reset, it elects again, while the leader waits for it in vain.
 const zooListens = time.Second
 
 var zookeeper = Kind{
