@@ -369,9 +369,12 @@ func (c *docCheck) link(from, target string, own []string) error {
 	return nil
 }
 
+// namedRE finds the anchors that a document names itself.
+var namedRE = regexp.MustCompile(`<a id="([^"]+)"></a>`)
+
 var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 
-// headings returns the anchors of a document's headings, as GitHub makes them.
+// headings returns the anchors of a document's headings, as GitHub makes them, and those that it names.
 func headings(text string) []string {
 	var out []string
 	times := map[string]int{}
@@ -380,8 +383,14 @@ func headings(text string) []string {
 		if strings.HasPrefix(line, "```") {
 			block = !block
 		}
+		if block {
+			continue
+		}
+		for _, named := range namedRE.FindAllStringSubmatch(line, -1) {
+			out = append(out, named[1])
+		}
 		m := headingRE.FindStringSubmatch(strings.TrimRight(line, "\n"))
-		if block || m == nil {
+		if m == nil {
 			continue
 		}
 		a := strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")

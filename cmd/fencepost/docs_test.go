@@ -77,6 +77,7 @@ func TestDocsAreChecked(t *testing.T) {
 		"file":              {"[a](b.md)\n", `d.md:1: no file docs/b.md`},
 		"anchor":            {"[a](#b)\n\n# A b\n", `d.md:1: docs/d.md has no heading #b`},
 		"anchor elsewhere":  {"[a](properties.md#p99)\n", `docs/properties.md has no heading #p99`},
+		"anchor by name":    {"[a](#c) [a](#b)\n\n<a id=\"b\"></a>B\n", `docs/d.md has no heading #c`},
 		"anchor in a block": {"[a](#b)\n\n```yaml\n# b\n```\n", `no heading #b`},
 		"scenario's text":   {"```yaml\nname: mine\nabout: mine\nfauls: []\n```\n", `d.md:4: unknown key "fauls"`},
 	} {
