@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,9 +13,6 @@ import (
 	"fencepost/harness/target/system"
 	"fencepost/reports/evidence"
 )
-
-// fieldSet is the name of the field's kept runs.
-const fieldSet = "field"
 
 // fieldHead is what the page of the field says before its tables.
 const fieldHead = `# The field under the same faults
@@ -103,6 +101,11 @@ func fieldAnchor(j evidence.Job, v string) string {
 	return strings.ToLower(v) + "-" + j.System + "-" + j.Scenario
 }
 
+// fieldItem begins that explanation.
+func fieldItem(j evidence.Job, v checker.Verdict) string {
+	return fmt.Sprintf("- <a id=\"%s\"></a>`%s` under [%s](scenarios.md#%[3]s)", fieldAnchor(j, string(v)), j.System, j.Scenario)
+}
+
 // lastTree are the results of the code that made the last one.
 func lastTree(all []evidence.Result) []evidence.Result {
 	if len(all) == 0 {
@@ -167,14 +170,14 @@ func fieldRed(j evidence.Job, runs []evidence.Result, notes map[string]evidence.
 	if s, ok := system.FindOnStore(j.System, j.Scenario, j.Contention); ok {
 		why = s.About + "."
 	}
-	return fmt.Sprintf("- <a id=\"%s\"></a>`%s` under [%s](scenarios.md#%[3]s): %s A run said: %s\n  `make chaos SCENARIO=%[3]s SYSTEM=%[2]s SEED=%[6]d`\n",
-		fieldAnchor(j, string(checker.Fail)), j.System, j.Scenario, why, fieldSaid(first), first.Job.Seed)
+	return fmt.Sprintf("%s: %s A run said: %s\n  `make chaos SCENARIO=%s SYSTEM=%s SEED=%d`\n",
+		fieldItem(j, checker.Fail), why, fieldSaid(first), j.Scenario, j.System, first.Job.Seed)
 }
 
 // fieldInvalid is what a run lacked to be a test, and why.
 func fieldInvalid(j evidence.Job, runs []evidence.Result, notes map[string]evidence.Note) string {
 	first := fieldFirst(runs, checker.Invalid)
-	text := fmt.Sprintf("- <a id=\"%s\"></a>`%s` under [%s](scenarios.md#%[3]s), seed %d: %s", fieldAnchor(j, string(checker.Invalid)), j.System, j.Scenario, first.Job.Seed, fieldSaid(first))
+	text := fmt.Sprintf("%s, seed %d: %s", fieldItem(j, checker.Invalid), first.Job.Seed, fieldSaid(first))
 	if note := fieldNote(first, notes); note != "" {
 		text += ". " + note
 	}
@@ -196,5 +199,5 @@ func fieldSaid(r evidence.Result) string {
 
 // fieldNote is what is known of a run that did not end as it should.
 func fieldNote(r evidence.Result, notes map[string]evidence.Note) string {
-	return notes[KeptEvidence+"/"+fieldSet+"/"+r.Name()].Cause
+	return notes[path.Join(KeptEvidence, KeptField, r.Name())].Cause
 }

@@ -21,6 +21,7 @@ const (
 	KeptBench    = "bench"
 	KeptEvidence = "evidence" // a directory with a file a set
 	KeptPower    = "power"
+	KeptField    = "field" // one of evidence's sets
 )
 
 // Kept is what RESULTS.md is made of.

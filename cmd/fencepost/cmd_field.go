@@ -28,9 +28,6 @@ type fieldFlags struct {
 	fresh, retry, check             bool
 }
 
-// fieldSet is the store's name under --results.
-const fieldSet = "field"
-
 func newFieldCmd() *cobra.Command {
 	var f fieldFlags
 	cmd := &cobra.Command{
@@ -122,7 +119,7 @@ func (f fieldFlags) run(cmd *cobra.Command) error {
 		return usageError(err)
 	}
 	page := within(ctx, f.page)
-	if err := f.resolve(ctx, fieldSet); err != nil {
+	if err := f.resolve(ctx, reports.KeptField); err != nil {
 		return err
 	}
 	store := evidence.NewStore(f.results)

@@ -11,7 +11,7 @@ func TestRedelivery(t *testing.T) {
 	const later = 40 * time.Second
 	for name, longer := range map[string]Phases{
 		"pause-worker": {Fault: Duration(later)}, "kill-worker": {Fault: Duration(later)}, "steady": {},
-		"lost-take": {Recover: Duration(later)}, "flaky-links": {Recover: Duration(later)},
+		"lost-take": {Recover: Duration(later)}, "flaky-links": {Recover: Duration(later)}, "server-clock-jump": {Recover: Duration(later)},
 	} {
 		before, err := Load(name)
 		if err != nil {

@@ -45,7 +45,8 @@
 //
 // A client that Close refuses, or whose upstream cannot be reached, is accepted and
 // then reset: listeners stay open so that refusals can be counted and a port cannot be
-// lost. A program that takes a reset for more than a refusal needs Spec.Patience. Whenever bytes are lost, both peers get a reset, never an orderly end.
+// lost. A program that takes a reset for more than a refusal needs Spec.Patience. Whenever
+// bytes are lost, both peers get a reset, never an orderly end.
 //
 // # Probes
 //
