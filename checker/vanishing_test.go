@@ -157,6 +157,34 @@ func TestLostUpdateWithoutToken(t *testing.T) {
 	}
 }
 
+// TestLostUpdateOfALaterRun: the runs of a job share its key; the one that overwrote is named, not the first.
+func TestLostUpdateOfALaterRun(t *testing.T) {
+	t.Parallel()
+	h := deleting(true, []string{"P4", "P7", "P8", "P10"})
+	for i := range h.Events { // the fourth grant runs k0 again, after it read 2
+		e := &h.Events[i]
+		switch l := e.Ledger(); {
+		case e.Op == history.OpGet && e.Type == history.OK:
+			e.Value = ptr(int64(3))
+		case e.Op == history.OpEffect && e.EffectKey == "k3":
+			e.EffectKey, e.Value = "k0", ptr(int64(3))
+		case l != nil && l.EffectKey == "k3":
+			l.EffectKey, l.Value = "k0", ptr(int64(3))
+		}
+	}
+	e := Explain(h, Check(t.Context(), h, Options{}), Options{})
+	i := slices.IndexFunc(e.Causes, func(c Cause) bool { return c.Mechanism == "no-token-checked" })
+	if i < 0 {
+		t.Fatalf("the causes are %+v", e.Causes)
+	}
+	checkChains(t, h, e)
+	if !slices.ContainsFunc(e.Causes[i].Chain, func(s property.Step) bool {
+		return s.Role == RoleMistake && strings.Contains(s.Text, "that of w2.1/c1 (entry 4)")
+	}) {
+		t.Errorf("it says: %+v", e.Causes[i].Chain)
+	}
+}
+
 // TestNumbersForTokens: where a lock has no token, numbers that rise from grant to grant do
 // (docs/own-system.md); a write under an older grant after one under a newer fails P4.
 func TestNumbersForTokens(t *testing.T) {

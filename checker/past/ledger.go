@@ -24,6 +24,22 @@ type Entry struct {
 	By    []*Op // operations that explain it
 }
 
+// Sender is the operation that made an entry: of those that explain it the one whose answer names the
+// entry, else the first with its token. The runs of a job share a key, and each has a token of its own. nil
+// if nobody recorded it.
+func (e *Entry) Sender() *Op {
+	var first *Op
+	for _, o := range e.By {
+		if o.End != nil && o.End.Seq == e.Seq {
+			return o
+		}
+		if first == nil || first.Invoke.Token != e.Token && o.Invoke.Token == e.Token {
+			first = o
+		}
+	}
+	return first
+}
+
 // Sink is everything about one resource of the sink.
 type Sink struct {
 	Name    string

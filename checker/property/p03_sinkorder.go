@@ -103,11 +103,7 @@ func inversions(s *past.Sink) (out []inversion) {
 		case top == nil || e.Issuer == top.Issuer && e.Token > top.Token:
 			top = e
 		case e.Issuer != top.Issuer || e.Token < top.Token:
-			v := inversion{s: s, e: e, top: top}
-			if len(e.By) > 0 {
-				v.o = e.By[0]
-			}
-			out = append(out, v)
+			out = append(out, inversion{s: s, e: e, top: top, o: e.Sender()})
 		}
 	}
 	return out
@@ -201,8 +197,7 @@ func (x *Inquiry) showInversion(s *Suspect, v inversion) {
 			}
 		}
 	}
-	if len(v.top.By) > 0 {
-		t := v.top.By[0]
+	if t := v.top.Sender(); t != nil {
 		chain = append(chain,
 			x.before(t.Invoke, "the sink sees token %d (%s by %s, entry %d)", v.top.Token, t.Invoke.Op, t.Invoke.Proc, v.top.Seq))
 	}

@@ -52,7 +52,7 @@ func (x *Inquiry) missingRaises() {
 			if _, raised := s.Raised[past.GrantRef{Issuer: e.Issuer, Token: e.Token}]; e.Kind != history.LedgerAccept || raised || len(e.By) == 0 {
 				continue
 			}
-			o := e.By[0]
+			o := e.Sender()
 			var raise *past.Op
 			for _, r := range s.Raises {
 				if r.Invoke.Token == e.Token && r.Invoke.Proc == o.Invoke.Proc && r.Outcome == history.OK {
@@ -86,7 +86,7 @@ func (x *Inquiry) showUnraised(s *past.Sink, o, raise *past.Op, e *past.Entry, n
 			x.before(raise.End, "%s is told that token %d is raised, and the ledger has no such entry", raise.Invoke.Proc, e.Token))
 	}
 	chain = append(chain, x.readsFor(RoleMistake, s, o, e)...)
-	p := prev.By[0]
+	p := prev.Sender()
 	chain = append(chain, x.before(p.Invoke, "%s, with the %s token %d, writes %d", p.Invoke.Proc, comparedText(prev.Token, e.Token),
 		prev.Token, *prev.Value), x.harm(o.Invoke, "%s writes %d over it", o.Invoke.Proc, *e.Value))
 	sus.show(s.Name, o.Invoke.TS, []string{o.Invoke.Proc, p.Invoke.Proc}, chain...)
@@ -124,7 +124,7 @@ func (x *Inquiry) unfencedWrites() {
 				e.EffectKey == p.EffectKey {
 				continue
 			}
-			o, before := e.By[0], p.By[0]
+			o, before := e.Sender(), p.Sender()
 			sus := x.found("no-token-checked", shown, "the system does not promise P3, so the sink refuses no write of an earlier holder; entry %d of %s writes %d over %d",
 				e.Seq, s.Name, *e.Value, *p.Value)
 			end := cmp.Or(o.End, o.Invoke)
@@ -202,7 +202,8 @@ func (x *Inquiry) lostEffects() {
 		chain := []Step{x.before(o.End, "effect %s of %s is applied as entry %d", o.Invoke.EffectKey, o.Invoke.Proc, o.End.Seq)}
 		for e := range past.Each(s.Ledger) {
 			if e.Seq == o.End.Seq && len(e.By) > 0 {
-				chain = append(chain, x.mistake(e.By[0].Invoke, "the entry of that number is of %s by %s", e.By[0].Invoke.Op, e.By[0].Invoke.Proc))
+				by := e.Sender().Invoke
+				chain = append(chain, x.mistake(by, "the entry of that number is of %s by %s", by.Op, by.Proc))
 			}
 		}
 		sus.show(s.Name, o.End.TS, []string{o.Invoke.Proc}, chain...)
