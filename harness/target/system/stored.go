@@ -46,8 +46,9 @@ var stored = []System{
 	queue("controller", "redis-postgres", controllerReaper, "a controller assigns ranges of jobs to workers, by keys in Redis that they keep alive; a lease of each job in PostgreSQL; the sink checks neither token nor key"),
 	queue("controller-fenced", "redis-postgres", controllerReaper, "the same; a job's number with how often it was taken is the token"),
 	queue("controller-reclaims", "redis-postgres", controllerReaper, "the same without a token, and a worker is given again what it took and did not hear of"),
-	queue("watcher", "nats", 0, "a JetStream queue with a visibility timeout, and a table of what is done that is looked at before a run; the sink checks neither token nor key"),
-	queue("watcher-fenced", "nats", 0, "the same; a message's sequence with its delivery is the token"),
+	// What was not answered is not sent again: the message comes again.
+	without("resend", queue("watcher", "nats", 0, "a JetStream queue with a visibility timeout, and a table of what is done that is looked at before a run; the sink checks neither token nor key")),
+	without("resend", queue("watcher-fenced", "nats", 0, "the same; a message's sequence with its delivery is the token")),
 	optIn(queue("temporal", "temporal", temporalRetries, "Temporal, whose workflow runs an activity for each job of a chain; the sink checks neither token nor key")),
 	optIn(queue("temporal-fenced", "temporal", temporalRetries, "the same; a job's number with the attempt of its activity is the token")),
 }
