@@ -16,14 +16,14 @@ import (
 	"fencepost/internal/turn"
 )
 
+// onStore is a run on another store. fails are the properties of which at least one must be red, and no other; ""
+// for PASS.
+type onStore struct{ scenario, system, fails string }
+
 // onStores are the runs of locks on other stores: without faults each is sound; paused past its
 // lease, a holder whose token nobody checks writes twice, and one with a token does not. A server that
 // forgets a lock gives it to two; a token keeps the first of them from writing. Bugs of libraries give it to two as well.
-var onStores = []struct {
-	scenario, system string
-	// fails are the properties of which at least one must be red, and no other; "" for PASS.
-	fails string
-}{
+var onStores = []onStore{
 	{"steady", "etcd-lease", ""},
 	{"pause-worker", "etcd-lease", "P4"},
 	{"pause-worker", "etcd-lease-fenced", ""},
@@ -32,40 +32,14 @@ var onStores = []struct {
 	{"pause-worker", "etcd-mutex", "P4"},
 	{"pause-worker", "etcd-mutex-fenced", ""},
 	{"late-unlock", "etcd-mutex-one-session", "P4 P8"},
-	{"steady", "pg-advisory", ""},
-	{"pause-worker", "pg-advisory", "P14"}, // its session keeps the lock: nobody else comes to write
-	{"flaky-links", "pg-advisory", "P4"},
-	{"steady", "postgres-lease", ""},
-	{"pause-worker", "postgres-lease", "P4"},
-	{"steady", "river", ""},
-	{"steady", "db-scheduler", ""},
-	{"pause-worker", "db-scheduler", "P4"},
-	{"pause-worker", "db-scheduler-fenced", ""},
-	{"kill-worker", "db-scheduler", ""},
-	{"steady", "layers", ""},
-	{"pause-worker", "layers-no-constraint", "P4"},
-	{"kill-worker", "layers-no-ack", "P15"},
+	{"steady", "redis-set", ""},
+	{"pause-worker", "redis-set", "P4"},
 	{"steady", "controller", ""},
 	{"pause-worker", "controller", "P4"},
 	{"pause-worker", "controller-fenced", ""},
 	{"node-loses-data", "controller", ""},
 	{"lost-take", "controller", "P15"},
 	{"lost-take", "controller-reclaims", ""},
-	{"steady", "zookeeper-node", ""},
-	{"pause-worker", "zookeeper-node", "P4"},
-	{"kill-node", "zookeeper-node-fenced", ""},
-	{"partition-client", "zookeeper-node-fenced", ""},
-	{"steady", "zk-curator", ""},
-	{"pause-worker", "zk-curator", "P4"},
-	{"pause-worker", "zk-curator-fenced", ""},
-	{"steady", "nats-kv", ""},
-	{"pause-worker", "nats-kv", "P4"},
-	{"kill-node", "nats-kv-fenced", ""},
-	{"steady", "watcher", ""},
-	{"pause-worker", "watcher", "P4"},
-	{"pause-worker", "watcher-fenced", ""},
-	{"steady", "redis-set", ""},
-	{"pause-worker", "redis-set", "P4"},
 	{"steady", "bullmq", ""},
 	{"pause-worker", "bullmq", "P4"},
 	{"pause-worker", "bullmq-fenced", ""},
@@ -84,16 +58,42 @@ var onStores = []struct {
 	{"latency", "gocron-by-time", ""},
 	{"server-clock-jump", "redis-set", "P4 P8"},
 	{"server-clock-jump", "broken/harness-server-clock-inert", "P14"},
-	{"server-clock-jump", "postgres-lease", "P4 P8"},
-	{"server-clock-jump", "postgres-lease-fenced", "P8"},
 	{"node-loses-data", "redis-set", "P4 P8"},
-	{"node-loses-data", "zookeeper-node-fenced", ""},
 	{"steady", "redis-replica-set", ""},
 	{"primary-fails-over", "redis-replica-set", "P4 P8"},
+	{"steady", "nats-kv", ""},
+	{"pause-worker", "nats-kv", "P4"},
+	{"kill-node", "nats-kv-fenced", ""},
+	{"steady", "watcher", ""},
+	{"pause-worker", "watcher", "P4"},
+	{"pause-worker", "watcher-fenced", ""},
+	{"steady", "postgres-lease", ""},
+	{"pause-worker", "postgres-lease", "P4"},
+	{"steady", "layers", ""},
+	{"pause-worker", "layers-no-constraint", "P4"},
+	{"kill-worker", "layers-no-ack", "P15"},
+	{"steady", "pg-advisory", ""},
+	{"pause-worker", "pg-advisory", "P14"}, // its session keeps the lock: nobody else comes to write
+	{"flaky-links", "pg-advisory", "P4"},
+	{"steady", "river", ""},
+	{"steady", "db-scheduler", ""},
+	{"pause-worker", "db-scheduler", "P4"},
+	{"pause-worker", "db-scheduler-fenced", ""},
+	{"kill-worker", "db-scheduler", ""},
+	{"server-clock-jump", "postgres-lease", "P4 P8"},
+	{"server-clock-jump", "postgres-lease-fenced", "P8"},
 	{"steady", "postgres-standby-lease", ""},
 	{"primary-fails-over", "postgres-standby-lease", "P4 P8"},
 	{"steady", "postgres-sync-lease", ""},
 	{"primary-fails-over", "postgres-sync-lease", ""},
+	{"steady", "zookeeper-node", ""},
+	{"pause-worker", "zookeeper-node", "P4"},
+	{"kill-node", "zookeeper-node-fenced", ""},
+	{"partition-client", "zookeeper-node-fenced", ""},
+	{"steady", "zk-curator", ""},
+	{"pause-worker", "zk-curator", "P4"},
+	{"pause-worker", "zk-curator-fenced", ""},
+	{"node-loses-data", "zookeeper-node-fenced", ""},
 	{"steady", "temporal", ""},
 	{"pause-worker", "temporal", "P4"},
 	{"pause-worker", "temporal-fenced", ""},
@@ -114,19 +114,10 @@ func TestStores(t *testing.T) {
 		}
 		killTool(t, k.Servers, "--system="+sys.Name)
 	}
-	queues := queuesOf(t)
-	for _, r := range onStores {
+	for _, r := range storeRuns(t, day, all) {
 		sys, err := system.Find(r.system)
 		if err != nil {
 			t.Fatal(err)
-		}
-		name, _, _ := strings.Cut(sys.Name, "-")
-		if sys.OptIn {
-			if !optedIn(t, all, sys.Store) {
-				continue
-			}
-		} else if !all && (!turn.HasStore(day, sys.Store) || sys.Binary == system.Queues && turn.Pick(day, queues[sys.Store]) != name) {
-			continue
 		}
 		if !fetched[sys.Store] {
 			fetched[sys.Store] = true
@@ -134,6 +125,7 @@ func TestStores(t *testing.T) {
 			t.Run("killed-tool-"+r.system, func(t *testing.T) { killed(t, sys) })
 		}
 		if sys.Binary == system.Queues { // of some the library is another language's
+			name, _, _ := strings.Cut(sys.Name, "-")
 			do(t, "bin/schedulers look "+sys.Name+" || scripts/fetch-library "+name)
 		}
 		if strings.HasPrefix(r.scenario, "server-clock") {
@@ -174,21 +166,70 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// queuesOf are the job schedulers of each store, by the first words of their names: on the store's day one of
-// them has its turn.
-func queuesOf(t *testing.T) map[string][]string {
-	out := map[string][]string{}
+// always is how many of the runs of the day's store each such day has, its first ones: its reference lock, good and
+// known-broken. Of the others a share has its turn. make nightly has them all.
+const (
+	always = 2
+	share  = 4
+)
+
+// storeRuns are the runs that have their turn on a day.
+func storeRuns(t *testing.T, day int, all bool) (out []onStore) {
+	t.Helper()
+	var rest []onStore
+	seen := map[string]int{}
 	for _, r := range onStores {
 		sys, err := system.Find(r.system)
 		if err != nil {
 			t.Fatal(err)
 		}
-		name, _, _ := strings.Cut(sys.Name, "-")
-		if sys.Binary == system.Queues && !slices.Contains(out[sys.Store], name) {
-			out[sys.Store] = append(out[sys.Store], name)
+		kind, _, _ := strings.Cut(sys.Store, "-")
+		switch {
+		case sys.OptIn:
+			if optedIn(t, all, sys.Store) {
+				out = append(out, r)
+			}
+		case all, turn.HasStore(day, sys.Store) && seen[kind] < always:
+			out = append(out, r)
+			seen[kind]++
+		case turn.HasStore(day, sys.Store):
+			rest = append(rest, r)
 		}
 	}
-	return out
+	return append(out, turn.Share(day, share, rest)...)
+}
+
+// TestStoreTurns: in two months each run on a store that every machine can have has its turn, and no day has many.
+func TestStoreTurns(t *testing.T) {
+	t.Parallel()
+	missing := map[onStore]bool{}
+	for _, r := range onStores {
+		sys, err := system.Find(r.system)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !sys.OptIn {
+			missing[r] = true
+		}
+	}
+	if all := storeRuns(t, 0, true); len(all) < len(missing) {
+		t.Errorf("TURN=all has %d runs, want %d", len(all), len(missing))
+	}
+	for day := range 60 {
+		runs := storeRuns(t, day, false)
+		if len(runs) <= always || len(runs) > always+share {
+			t.Errorf("day %d has %d runs", day, len(runs))
+		}
+		if runs[0].scenario != "steady" || runs[1].fails != "P4" || runs[0].system != runs[1].system {
+			t.Errorf("day %d begins with %v, not with a lock, good and known-broken", day, runs[:always])
+		}
+		for _, r := range runs {
+			delete(missing, r)
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("never tested: %v", missing)
+	}
 }
 
 // optedIn: what takes minutes to build is tested if -run names its store, and with all others where its servers are.

@@ -78,8 +78,7 @@ parts_end() {
 # day have the same tests.
 #
 #   TURN=20780   the turn of that day, counted from 1970-01-01 (UTC); without TURN today's.
-#                Even days: two data centres, containers, Prometheus, own programs. Odd ones: external
-#                clusters, other releases, replays.
+#                Each day has one of TURN_EXTRAS and one of TURN_STORES.
 #   TURN=all     everything
 
 # turn_begin exports TURN, and says which it is and how to repeat it.
@@ -92,10 +91,12 @@ turn_begin() {
   echo "turn $TURN: repeat it with TURN=$TURN make test; TURN=all make test takes everything"
 }
 
+# What takes minutes, each on one of four days.
+TURN_EXTRAS=(datacenters external containers releases)
 # As internal/turn has them.
 TURN_STORES=(etcd redis nats postgres zookeeper)
 
-# turn_of even, turn_of odd and turn_of STORE succeed on such days, and if everything is wanted.
+# turn_of NAME succeeds on the days of that extra or store, and if everything is wanted.
 turn_of() {
-  [[ $TURN == all || $1 == even && $((TURN % 2)) == 0 || $1 == odd && $((TURN % 2)) == 1 || $1 == "${TURN_STORES[TURN % ${#TURN_STORES[@]}]}" ]]
+  [[ $TURN == all || $1 == "${TURN_EXTRAS[TURN % ${#TURN_EXTRAS[@]}]}" || $1 == "${TURN_STORES[TURN % ${#TURN_STORES[@]}]}" ]]
 }

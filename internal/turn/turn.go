@@ -5,6 +5,7 @@ package turn
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +39,12 @@ func HasStore(day int, store string) bool {
 	return kind == stores[day%len(stores)]
 }
 
-// Pick is which of several things of one store has its turn on a day of that store: the first on one such day, the
-// second on the next.
-func Pick(day int, of []string) string { return of[day/len(stores)%len(of)] }
+// Share is what of several things of one store has its turn on a day of that store: so many on one such day, the
+// next on the next.
+func Share[T any](day, many int, of []T) []T {
+	shares := slices.Collect(slices.Chunk(of, many))
+	if len(shares) == 0 {
+		return nil
+	}
+	return shares[day/len(stores)%len(shares)]
+}

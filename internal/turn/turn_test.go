@@ -47,18 +47,23 @@ func TestEachStoreHasItsTurn(t *testing.T) {
 	}
 }
 
-// TestEachIsPicked: on as many days of a store as there are things each has its turn once.
-func TestEachIsPicked(t *testing.T) {
+// TestEachHasItsShare: on as many days of a store as there are shares each thing has its turn once.
+func TestEachHasItsShare(t *testing.T) {
 	t.Parallel()
-	of, days := []string{"a", "b", "c"}, map[string]int{}
-	for day := range len(stores) * len(of) {
+	of, days := []string{"a", "b", "c", "d", "e"}, map[string]int{}
+	for day := range len(stores) * 3 {
 		if HasStore(day, "redis") {
-			days[Pick(day, of)]++
+			for _, x := range Share(day, 2, of) {
+				days[x]++
+			}
 		}
 	}
 	for _, x := range of {
 		if days[x] != 1 {
 			t.Errorf("%s has its turn on %d of %d days", x, days[x], len(of))
 		}
+	}
+	if got := Share(7, 2, []string(nil)); len(got) > 0 {
+		t.Errorf("of nothing %v have their turn", got)
 	}
 }
