@@ -10,6 +10,7 @@ import (
 	"fencepost/bench"
 	"fencepost/core/engine"
 	"fencepost/core/store/sim"
+	"fencepost/internal/race"
 	"fencepost/reports"
 	"fencepost/reports/measure"
 )
@@ -57,6 +58,7 @@ func lateness(t *testing.T, l reports.BenchSteady, percent float64) time.Duratio
 }
 
 func TestLoadsOverTime(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const rate, length = 100, 50 * time.Second
@@ -152,6 +154,7 @@ func TestStallMakesLate(t *testing.T) {
 
 // TestTooMuchIsSaid: a load that the scheduler cannot carry ends with a backlog.
 func TestTooMuchIsSaid(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const rate = 160 // of about 100

@@ -21,6 +21,7 @@ import (
 	"fencepost/core/sink"
 	"fencepost/core/sink/sinktest"
 	"fencepost/core/store/sim"
+	"fencepost/internal/race"
 	"fencepost/reports"
 )
 
@@ -86,6 +87,7 @@ func TestDefaultPlan(t *testing.T) {
 
 // TestWholeBenchmark runs arms, audit, targets and report without a cluster.
 func TestWholeBenchmark(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(sim.Faults{})

@@ -15,11 +15,11 @@ import (
 var (
 	simSeeds   = flag.Uint64("sim.seeds", 150, "number of simulated runs")
 	simFirst   = flag.Uint64("sim.first", 1, "first seed: -sim.first N -sim.seeds 1 replays run N")
-	simReplays = flag.Uint64("sim.replays", 4, "seeds that are run ten times each, to the same history")
+	simReplays = flag.Uint64("sim.replays", 2, "seeds that are run ten times each, to the same history")
 	simShrink  = flag.Int("sim.shrink", 100, "runs to spend on making a red run smaller")
 	simLanes   = flag.Int("sim.lanes", 2, "runs at once")
 
-	simCalendars = flag.Uint64("sim.calendars", 3, "number of simulated runs of 24 days of schedules")
+	simCalendars = flag.Uint64("sim.calendars", 1, "number of simulated runs of 24 days of schedules")
 	calendarLog  = flag.Bool("sim.calendar-log", false, "say of each run what it met")
 	mutantSeeds  = flag.Uint64("sim.mutant-seeds", 300, "seeds within which each known-broken variant must be found")
 )

@@ -16,6 +16,7 @@ import (
 	"fencepost/core/mistake"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
+	"fencepost/internal/race"
 )
 
 // granted checks a grant the moment it is returned.
@@ -157,7 +158,7 @@ func configFor(seed uint64) simConfig {
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	seeds := *simSeeds
-	if testing.Short() {
+	if testing.Short() || race.Enabled {
 		seeds = min(seeds, 200)
 	}
 	total := map[string]int{}

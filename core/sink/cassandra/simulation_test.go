@@ -16,6 +16,7 @@ import (
 	"fencepost/core/sink/sinktest"
 	"fencepost/core/store"
 	"fencepost/core/store/sim"
+	"fencepost/internal/race"
 )
 
 // TestConformanceInMemory runs the suite on the statements, without a cluster.
@@ -326,7 +327,7 @@ func (w *sinkWorld) judge(t *testing.T) {
 func TestSinkSimulation(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(800)
-	if testing.Short() {
+	if testing.Short() || race.Enabled {
 		seeds = 100
 	}
 	total := map[string]int{}
