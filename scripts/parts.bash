@@ -1,28 +1,33 @@
-# Parts of a test run: each is told with the minutes that it took, and one that fails with how
-# busy the machine was. To be sourced. A script that is started from another one adds its
-# parts to that one's.
+# Parts of a test run: each is told with the minutes and the processor time that it took, and one
+# that fails with how busy the machine was. To be sourced. A script that is started from another
+# one adds its parts to that one's.
 
 parts_begin() {
   PARTS_MINE=
   if [[ -z "${PARTS:-}" ]]; then
     PARTS="$(mktemp)" PARTS_SINCE=$SECONDS PARTS_MINE=yes
     export PARTS
+    : >"$PARTS.pace"
   fi
 }
 
 # part NAME COMMAND… runs a part.
 part() {
-  local name="$1" since=$SECONDS code=0 seen
+  local name="$1" since=$SECONDS code=0 seen before
   shift
   echo "== $name"
   seen="$(mktemp)"
+  parts_pace >>"$PARTS.pace"
+  parts_cpu "$seen.cpu"
+  before="$(<"$seen.cpu")"
   (parts_watch "$seen" >/dev/null 2>&1 &)
   "$@" || code=$?
-  echo "$((SECONDS - since)) $name" >>"$PARTS"
+  parts_cpu "$seen.cpu"
+  echo "$((SECONDS - since)) $(($(<"$seen.cpu") - before)) $name" >>"$PARTS"
   if [[ $code != 0 ]]; then
     echo "== $name failed with exit code $code$(parts_busy <"$seen")" >&2
   fi
-  rm -f "$seen"
+  rm -f "$seen" "$seen.cpu"
   return "$code"
 }
 
@@ -56,18 +61,36 @@ parts_cpu() {
   mv "$1.s" "$1"
 }
 
+# parts_pace prints the ms of processor time that a fixed piece of work takes here and now.
+parts_pace() {
+  local TIMEFORMAT=%U i
+  { time for ((i = 0; i < 100000; i++)); do :; done; } 2>&1 | awk '{ print $1 * 1000 }'
+}
+
+# What it takes where the limit was set. A core that other guests of a host keep busy takes more
+# processor time for the same work.
+PARTS_PACE=140
+
+# parts_slower prints how many times as long as there, in percent: the median of all parts, and at
+# least 100.
+parts_slower() {
+  sort -n "$1" | awk -v pace="$PARTS_PACE" '{ ms[NR] = $1 } END { p = int(100 * ms[int((NR + 1) / 2)] / pace); print (p > 100 ? p : 100) }'
+}
+
 # parts_end CODE LIMIT prints the parts, if they are this script's, and exits with CODE, or
-# with 1 if all took more than LIMIT minutes of processor time (0: no limit): by the clock, a busy
-# host would fail what is well.
+# with 1 if all took more than LIMIT minutes of processor time (0: no limit), and more by as much as the
+# same work takes longer than where the limit was set: by the clock, a busy host would fail what is well.
 parts_end() {
-  local code="$1" limit="$2" cpu
+  local code="$1" limit="$2" cpu slower
   [[ $PARTS_MINE == yes ]] || exit "$code"
-  awk '{ s = $1; $1 = ""; printf "%8.1f min %s\n", s / 60, $0 }' "$PARTS"
+  awk '{ s = $1; cpu = $2; $1 = $2 = ""; sub(/^ */, ""); printf "%8.1f min, %4.1f of processor time  %s\n", s / 60, cpu / 60, $0 }' "$PARTS"
   parts_cpu "$PARTS"
   cpu="$(<"$PARTS")"
-  rm -f "$PARTS"
-  printf '%8.1f min  in all, and %.1f of processor time\n' "$(((SECONDS - PARTS_SINCE) * 10 / 60))e-1" "$((cpu * 10 / 60))e-1"
-  if ((limit > 0 && cpu > limit * 60)); then
+  slower="$(parts_slower "$PARTS.pace")"
+  rm -f "$PARTS" "$PARTS.pace"
+  printf '%8.1f min, %4.1f of processor time  in all; the same work takes %d %% of what it takes where the limit was set\n' \
+    "$(((SECONDS - PARTS_SINCE) * 10 / 60))e-1" "$((cpu * 10 / 60))e-1" "$slower"
+  if ((limit > 0 && cpu * 100 > limit * 60 * slower)); then
     echo "it took more than $limit minutes of processor time: a part has grown" >&2
     ((code != 0)) || code=1
   fi
