@@ -78,7 +78,6 @@ func TestDefaultPlan(t *testing.T) {
 
 // TestWholeBenchmark makes and checks real histories in real processes.
 func TestWholeBenchmark(t *testing.T) {
-	race.Skip(t)
 	t.Parallel()
 	s, err := New(Config{Config: bench.Config{Rounds: 5, Seed: 3}, Sizes: []int{9000, 5000}, Exe: os.Args[0]})
 	if err != nil {

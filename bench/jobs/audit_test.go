@@ -174,7 +174,7 @@ func TestFaultsAreNoViolations(t *testing.T) {
 	for _, kind := range []string{kindJobs, kindEffects} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(sim.Faults{LoseReply: 0.03, LoseRequest: 0.02, ServerTimeout: 0.03, Refuse: 0.03})
-			r := w.window(t, kind, time.Minute)
+			r := w.window(t, kind, 20*time.Second)
 			if len(r.Violations)+len(r.Problems) > 0 || r.Samples[0].OK == 0 || r.Samples[0].Sent.Unknown == 0 {
 				t.Errorf("%s: %d ok, %d requests unknown, violations %q, problems %q", kind, r.Samples[0].OK, r.Samples[0].Sent.Unknown, r.Violations, r.Problems)
 			}

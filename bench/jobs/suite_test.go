@@ -21,7 +21,6 @@ import (
 	"fencepost/core/sink"
 	"fencepost/core/sink/sinktest"
 	"fencepost/core/store/sim"
-	"fencepost/internal/race"
 	"fencepost/reports"
 )
 
@@ -87,7 +86,6 @@ func TestDefaultPlan(t *testing.T) {
 
 // TestWholeBenchmark runs arms, audit, targets and report without a cluster.
 func TestWholeBenchmark(t *testing.T) {
-	race.Skip(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(sim.Faults{})

@@ -25,7 +25,6 @@ import (
 	"fencepost/core/store/sim"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/workload"
-	"fencepost/internal/race"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -105,7 +104,6 @@ func measured(t *testing.T, c locks.Contention, spoil func(workload.Recorder) wo
 // TestWholeBenchmark: recorded arms do what the others do, and what they did is in their
 // histories, whatever clients do to each other.
 func TestWholeBenchmark(t *testing.T) {
-	race.Skip(t)
 	t.Parallel()
 	for _, c := range []locks.Contention{locks.Low, locks.High} {
 		r, dir := measured(t, c, nil)

@@ -1,7 +1,7 @@
 // Package race tells a test whether the race detector is on, which makes what computes
 // much about ten times as slow. Tests with nothing to find in it for the detector skip
-// there, or do less; make test-unit runs every package whose tests ask this one a second
-// time, without the detector and in full.
+// there, or do less; make test-unit runs every package whose tests ask this one in full
+// without the detector too, and two of them (SEQUENTIAL in the Makefile) only so.
 package race
 
 import "testing"

@@ -16,9 +16,9 @@ import (
 	"strings"
 	"testing"
 
-	"fencepost/internal/race"
-
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"fencepost/internal/race"
 )
 
 const schemaFile = "history.schema.json"
