@@ -171,11 +171,14 @@ TEST_UNIT = $(GO) test -vet=off -ldflags=-w -timeout 20m
 # Packages with tests that skip or do less there, and run again without it (internal/race).
 HEAVY = $(patsubst %/,./%,$(sort $(dir $(shell grep -rl --include='*_test.go' '/internal/race"$$' *))))
 RACE := $(if $(shell command -v $${CC:-cc} 2>/dev/null),-race)
+# What computes most and starts no goroutines is tested without it alone; the tests of those
+# who call it, such as simrun, reports/serve and cmd/fencepost, have it.
+SEQUENTIAL = /(checker|reports)$$
 
 .PHONY: test-unit
 test-unit: ## Run unit and property tests and simulation; needs only Go, uses -race if there is a C compiler
 	@$(if $(RACE),,echo 'test-unit: NO RACE DETECTOR: it needs a C compiler (apt-get install gcc libc6-dev)')
-	$(TEST_UNIT) $(RACE) ./...
+	$(TEST_UNIT) $(RACE) $(if $(RACE),$$($(GO) list ./... | grep -vE '$(SEQUENTIAL)'),./...)
 	$(if $(RACE),$(TEST_UNIT) $(HEAVY))
 
 .PHONY: sim
