@@ -278,7 +278,7 @@ prune: build ## Delete the directories of PASS runs except the newest KEEP
 	@$(BIN)/fencepost runs prune $(call flags,keep older) $(if $(DRY),--dry-run) $(ARGS)
 
 .PHONY: nightly
-nightly: build previous deps ## Run every set with new seeds; resumes where it stopped (runs/nightly/DATE)
+nightly: build previous deps systems ## Run every set with new seeds; resumes where it stopped (runs/nightly/DATE)
 	@SEEDS=$(or $(SEEDS),20) scripts/nightly
 
 .PHONY: module
