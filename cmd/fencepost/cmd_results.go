@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -290,6 +291,30 @@ func (r *repo) tree(commit string) (string, error) {
 	return r.trees[commit], nil
 }
 
+// know looks up the commits that results name, and the one that is checked out.
+func (r *repo) know(all []maker) error {
+	if r == nil {
+		return nil
+	}
+	if _, err := r.tree("HEAD"); err != nil {
+		return err
+	}
+	for _, m := range all {
+		if commit := m.versions[evidence.CommitKey]; m.claims && m.unknown() == "" {
+			if _, err := r.tree(commit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// has reports whether a commit that was looked up has the tree: a rebase or a squash makes a new
+// commit of the same code.
+func (r *repo) has(tree string) bool {
+	return slices.Contains(slices.Collect(maps.Values(r.trees)), tree)
+}
+
 func git(dir string, args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
@@ -300,6 +325,9 @@ func git(dir string, args ...string) (string, error) {
 // refuse returns an error that names the claims that no commit answers for. Without a
 // repository it goes by what they say of themselves.
 func refuse(all []maker, in *repo) error {
+	if err := in.know(all); err != nil {
+		return err
+	}
 	bad := map[string][]string{}
 	for _, m := range all {
 		if !m.claims {
@@ -345,8 +373,10 @@ func (m maker) refused(in *repo) (why string, err error) {
 	switch has, err := in.tree(commit); {
 	case err != nil:
 		return "", err
+	case has == "" && (tree == "" || !in.has(tree)):
+		return fmt.Sprintf("made by commit %s, which is not in %s, nor is another one of the same code", commit, in.dir), nil
 	case has == "":
-		return fmt.Sprintf("made by commit %s, which is not in %s", commit, in.dir), nil
+		return "", nil
 	case tree != "" && tree != has:
 		return fmt.Sprintf("said to be made by the tree %s, but commit %s is %s", tree, commit, has), nil
 	}

@@ -293,7 +293,9 @@ func TestResultsInARepository(t *testing.T) {
 		{"its tree", map[string]string{evidence.CommitKey: commit, evidence.TreeKey: tree}, ""},
 		{"older than digests", map[string]string{evidence.CommitKey: commit}, ""},
 		{"another tree", map[string]string{evidence.CommitKey: commit, evidence.TreeKey: aTree}, "said to be made by the tree " + aTree},
-		{"another commit", map[string]string{evidence.CommitKey: "0123456789ab", evidence.TreeKey: tree}, "which is not in"},
+		{"a commit that was squashed", map[string]string{evidence.CommitKey: "0123456789ab", evidence.TreeKey: tree}, ""},
+		{"another commit", map[string]string{evidence.CommitKey: "0123456789ab", evidence.TreeKey: aTree}, "which is not in"},
+		{"another commit, older than digests", map[string]string{evidence.CommitKey: "0123456789ab"}, "which is not in"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := chaosRunBy(t, "run-a", checker.Pass, c.versions)
