@@ -23,6 +23,7 @@ write the same history and write to the same sink; each run has fresh servers, a
 the verdict, the properties that found something, and in how many of how many runs, one for each seed.
 A red cell counts as its fault's if the same runs with an inert fault, of which everything is as in the others but the action,
 find nothing: "inert 0/3". PASS is an observation, not a proof. "–": the store cannot have that fault. Empty: not run.
+The last column is the digest of the code that made the row ([evidence.md](evidence.md#which-code-a-result-belongs-to)).
 A client's own clock is no column: fencepost sets the clocks of servers and of its own workers, not those of other programs.
 [systems/](systems/README.md) has a page for each system: what its documentation promises, and what its users should do.
 [What a lock costs](#what-a-lock-costs) is below. The scheduler with a lock for each job, whose tokens come from Hi/Lo blocks, has a
@@ -33,6 +34,12 @@ $ make field                        # run what is missing, three seeds each, and
 $ make field SYSTEM=redis-set       # of one system
 $ bin/fencepost field --check       # is this page what the kept runs give?
 ` + "```" + `
+
+`
+
+// fieldRedHead is what the page says before its red cells.
+const fieldRedHead = `What a run said is of its history alone. There, "the idempotency key contains the attempt" means that no key covered both attempts;
+most of these systems' targets check none, as their pages say.
 
 `
 
@@ -75,12 +82,12 @@ func Field(k FieldKept, suits func(evidence.Job) bool) (string, error) {
 		}
 		code := ""
 		if len(mine) > 0 {
-			code = strings.Join(evidence.Commits(mine), ", ")
+			code = mine[0].Tree()
 		}
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(append(cells, code), " | "))
 	}
 	costs, err := fieldCosts(k.Systems, k.Benches)
-	b.WriteString(costs + "\n## What the red cells are\n\n")
+	b.WriteString(costs + "\n## What the red cells are\n\n" + fieldRedHead)
 	for _, line := range red {
 		b.WriteString(line)
 	}

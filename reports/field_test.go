@@ -47,7 +47,7 @@ func TestFieldCells(t *testing.T) {
 	}
 	page := field(t, []system.System{redis}, all, func(j evidence.Job) bool { return j.Scenario != "kill-node" })
 	for _, want := range []string{
-		"| `redis-set` | redis | PASS 2/2 | [FAIL](#fail-redis-set-pause-worker) P4, P8 (1 of 2) 2/2, inert 1/2 | [FAIL](#fail-redis-set-kill-worker) P4 1/2; [INVALID](#invalid-redis-set-kill-worker) 1/2 |  |  | [FAIL](#fail-redis-set-flaky-links) P4 1/1 | – |", "| commit-of-new |\n",
+		"| `redis-set` | redis | PASS 2/2 | [FAIL](#fail-redis-set-pause-worker) P4, P8 (1 of 2) 2/2, inert 1/2 | [FAIL](#fail-redis-set-kill-worker) P4 1/2; [INVALID](#invalid-redis-set-kill-worker) 1/2 |  |  | [FAIL](#fail-redis-set-flaky-links) P4 1/1 | – |", "| new |\n",
 		"- <a id=\"fail-redis-set-pause-worker\"></a>`redis-set` under [pause-worker](scenarios.md#pause-worker): a holder that stood still past its lease writes, and the sink checks no token. A run said: two writers\n",
 		"`redis-set` under [kill-worker](scenarios.md#kill-worker): not examined. A run said: two writers\n",
 		"`redis-set` under [flaky-links](scenarios.md#flaky-links): A key was gone. A run said: two writers\n",
@@ -57,7 +57,7 @@ func TestFieldCells(t *testing.T) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
 	}
-	if strings.Contains(page, "commit-of-old") {
+	if strings.Contains(page, "| old |") {
 		t.Error("results of older code are in the row")
 	}
 	if page := field(t, []system.System{redis}, nil, func(evidence.Job) bool { return true }); !strings.Contains(page, "There are none.") {

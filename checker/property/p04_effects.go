@@ -45,7 +45,7 @@ func init() {
 				Statement: "a request that is sent again is another effect: its idempotency key does not cover resends"},
 			{id: "effects-without-key", Statement: "effects carry no idempotency key: what an earlier run did is done again",
 				Apart: "a repetition that is answered as a duplicate"},
-			{id: "key-of-the-attempt", Statement: "the idempotency key contains the attempt: what an earlier one did is done again",
+			{id: "key-of-the-attempt", Statement: "no idempotency key covers both attempts: what an earlier one did is done again",
 				Apart: "an effect that is applied twice under one token"},
 		},
 	})
