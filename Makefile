@@ -74,7 +74,7 @@ help: ## Show the targets
 	@echo '             [CONTACT_POINTS=host,host:port USERNAME= PASSWORD_FILE= DATACENTER= TLS=1 TLS_CA= …]     (of CLUSTER=external: docs/external-cluster.md)'
 	@echo '             [JUNIT=junit.xml] [SUMMARY=auto|FILE]     (of evidence too: docs/ci.md)'
 	@echo '  make evidence [SET=locks|jobs|orders|smoke|paxos|releases|bugs] [CASSANDRA=] [SEEDS=5] [FIRST=1] [CONTENTION=medium,high] [SCENARIOS=a,b] [SINK=] [RETRY=1] [FRESH=1]'
-	@echo '  make power [MUTANT=name,name] [SINK=] [RUNS=2] [SEEDS=1,2] [FRESH=1]'
+	@echo '  make power [MUTANT=name,name] [SINK=] [RUNS=2] [SEEDS=1,2] [FRESH=1] [SWARM=20m]'
 	@echo '  make replay RUN=runs/… [TIMES=10]    make soak HOURS=8    make nightly [SEEDS=20]    make prune [KEEP=20]'
 	@echo '  make bench contention=high [THREADS=1,32] [TTL=6s] [PROCESSES=16x4] [BUDGET=20m] [CLUSTER=auto|local|docker|up]'
 	@echo '  make bench subject=jobs [SHARDS=4,1,16] [SCHEDULERS=1,2,4] [STEADY=5m] [RATE=1000] [BUDGET=20m]'
@@ -257,7 +257,7 @@ evidence: $(run_deps) ## Run a set at several contentions under many seeds; resu
 
 .PHONY: power
 power: $(if $(and $(MUTANT),$(if $(findstring jobs-format-unsaid,$(MUTANT)),,other)),,previous) $(run_deps) ## Run every known-broken variant under its directed scenario; resumes where it stopped
-	@$(BIN)/fencepost power $(call flags,mutant sink seeds) $(if $(RUNS),--times=$(RUNS)) $(call switches,fresh) $(cluster_flags) $(ARGS)
+	@$(BIN)/fencepost power $(call flags,mutant sink seeds swarm) $(if $(RUNS),--times=$(RUNS)) $(call switches,fresh) $(cluster_flags) $(ARGS)
 
 .PHONY: field
 field: build systems $(if $(filter-out core,$(SYSTEM)),,deps) ## Run the field, and the core, under the same faults, and write docs/field.md; resumes where it stopped: make field [SYSTEM=redis-set]

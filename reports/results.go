@@ -143,6 +143,7 @@ func (r results) write(md *strings.Builder, whole bool) error {
 	if whole || len(rows) > 0 {
 		powerTables(md, rows)
 	}
+	swarmTable(md, Swarm(system.Directed(), "", r.power))
 	if whole || len(r.benches) > 0 {
 		if err := benchTables(md, r.benches); err != nil {
 			return err

@@ -32,6 +32,7 @@ type powerFlags struct {
 	sink           string
 	times          int
 	fresh, explain bool
+	swarm          time.Duration
 }
 
 func newPowerCmd() *cobra.Command {
@@ -46,12 +47,17 @@ seeds. A run counts as a kill only if it has the expected verdict and one of the
 properties fired. Results go to results/power.jsonl; what is stored is not run again, so the
 same command resumes where it stopped.
 
+With --swarm the variants run under random faults instead, as if nobody knew their mistakes,
+each with the seeds 1, 2, … until a run is red or its time is over; results go to the same
+file. A red run is a FAIL, or for a broken harness the verdict that it must have. Holes of
+lock-per-job, and variants whose workload no swarm has, are left out.
+
 With --explain nothing is run: every kept run under --runs that turned red as it must is
 explained ("fencepost explain"), and the mechanisms that are named correctly are counted.
 The explanation knows only the history.
 Exit code: 0 if every mutant was killed in every run, 1 if not, 2 if a run could not
-be carried out, 64 bad input; with --explain 0 if nine of ten are named, 1 if not, 2 if
-there is no such run.`,
+be carried out, 64 bad input; with --swarm 0 whether found or not, 2 and 64 as before; with
+--explain 0 if nine of ten are named, 1 if not, 2 if there is no such run.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -61,6 +67,7 @@ there is no such run.`,
 	fl.IntVar(&f.times, "times", 2, "runs of each variant, under the seeds 1, 2, …")
 	fl.StringVar(&f.seeds, "seeds", "", "these seeds instead, with commas between")
 	fl.StringVar(&f.sink, "sink", "", sinkUsage)
+	fl.DurationVar(&f.swarm, "swarm", 0, "run under random faults, so long for each variant that is not found (such as 20m)")
 	fl.BoolVar(&f.explain, "explain", false, "run nothing; say how well the kept red runs of the variants are explained")
 	fl.BoolVar(&f.fresh, "fresh", false, "run everything again; old results are kept, the new ones count")
 	return cmd
@@ -132,6 +139,12 @@ func (f powerFlags) run(cmd *cobra.Command) error {
 	mine, jobs, err := f.jobs()
 	if err != nil {
 		return usageError(err)
+	}
+	if cmd.Flags().Changed("swarm") {
+		if err := f.checkSwarm(cmd); err != nil {
+			return usageError(err)
+		}
+		return f.runSwarm(cmd, mine)
 	}
 	if err := f.resolve(ctx, powerSet); err != nil {
 		return err
