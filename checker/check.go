@@ -74,6 +74,7 @@ type (
 	Counts        = property.Counts
 	JobCounts     = property.JobCounts
 	Overload      = property.Overload
+	Growth        = property.Growth
 	OrderCounts   = property.OrderCounts
 	Spread        = property.Spread
 	Recovery      = property.Recovery

@@ -185,6 +185,26 @@ var editedCases = []editedCase{
 			x.Thresholds = []history.Threshold{{Latency: "effect", Quantile: "max", Phase: "tea", MaxMS: 1}}
 		})
 	}},
+	{name: "a process that grows", want: "process-grows", do: func(e *edit) bool {
+		from, to := int64(0), int64(0)
+		for _, p := range e.h.Phases() {
+			switch p.Name {
+			case history.PhaseBefore:
+				from = p.From
+			case history.PhaseRecover:
+				to = p.To
+			}
+		}
+		const looks = 100
+		at := e.notes(history.NotePhase)[0]
+		for i := range int64(looks) {
+			e.insert(history.Event{TS: from + (to-from)*i/looks, Proc: history.Harness, Type: history.Note, Op: history.NoteUsage, Key: "w1.1",
+				Details: &history.Details{Usage: &history.Usage{Descriptors: 30 + i}}, File: at.File, Line: at.Line})
+		}
+		return e.expected(func(x *history.Expect) {
+			x.Thresholds = []history.Threshold{{Growth: history.GrowthDescriptors, By: 50}}
+		})
+	}},
 	planned("no expectation", "no-expectation"),
 	planned("shard that was not sealed", "end-not-read"),
 	{name: "jobs that were left out", want: "arrivals-dropped", jobs: true, do: func(e *edit) bool {

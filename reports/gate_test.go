@@ -244,7 +244,9 @@ func TestThresholdsOnThePage(t *testing.T) {
 	must(t, err)
 	must(t, json.Unmarshal(b, &v))
 	v.Thresholds = []checker.Bound{{Name: "p99 of lock in phase fault", Status: checker.StatusFail, Detail: "30.0 ms, of 300 <operations>"}}
+	v.Growth = []checker.Growth{{Process: "w1.1", Of: "descriptors", Begin: 30, End: 42, By: 11.5, Low: 11, High: 12.25, PerHour: 690}}
 	must(t, rundir.WriteJSON(path, v))
 	raw := reported(t, dir).raw
-	has(t, raw, `<tr class="p-fail"><th scope="row">p99 of lock in phase fault</th>`, "30.0 ms, of 300 &lt;operations&gt;.")
+	has(t, raw, `<tr class="p-fail"><th scope="row">p99 of lock in phase fault</th>`, "30.0 ms, of 300 &lt;operations&gt;.",
+		`<th scope="row" class="mono">w1.1</th><td>descriptors</td>`, ">&#43;11.0 to &#43;12.2<", ">&#43;690.0<")
 }

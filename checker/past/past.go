@@ -36,6 +36,7 @@ type Past struct {
 	Crashes []*history.Event
 	Ends    []*history.Event // life notes
 	hosts   []*history.Event // host notes
+	Usages  []*history.Event // usage notes
 	// Arrivals are the last arrivals note of each life.
 	Arrivals []*history.Event
 	Points   map[string]int
@@ -356,6 +357,10 @@ func (a *Past) note(e *history.Event) {
 	case history.NoteHost:
 		if e.Host() != nil && e.Proc == history.Harness {
 			a.hosts = append(a.hosts, e)
+		}
+	case history.NoteUsage:
+		if e.Usage() != nil && e.Proc == history.Harness {
+			a.Usages = append(a.Usages, e)
 		}
 	case history.NoteStatement:
 		if e.Statement() != nil {

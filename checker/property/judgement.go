@@ -24,6 +24,7 @@ type Judgement struct {
 	open      int                // jobs that have not finished, by P5
 	lateness  *past.Spread       // of jobs, by P12
 	overload  *Overload          // by P15
+	growth    []Growth           // see growths
 	recovered *Recovery          // see recovery
 	progress  []Progress         // by P11
 	bounds    []Bound            // by P15
@@ -59,6 +60,7 @@ func (a *Judgement) Check(ctx context.Context) *Result {
 	r.Counts = a.count()
 	r.Recovery = a.recovery()
 	r.Thresholds, r.Progress, r.Overload = a.bounds, a.progress, a.underOverload()
+	r.Growth = a.growths()
 	r.HostBusy, _ = a.Busy()
 	r.Cold, _ = a.Cold()
 	r.Verdict = overall(r.Properties)

@@ -17,7 +17,7 @@ func init() {
 	register(Check{
 		ID:             "P15",
 		title:          "the run stayed within the scenario's thresholds",
-		by:             "latencies, recoveries and lateness of the record, and what was done under overload",
+		by:             "latencies, recoveries and lateness of the record, what was done under overload, and what processes take",
 		Of:             "thresholds",
 		run:            checkThresholds,
 		completeRecord: true,
@@ -25,6 +25,7 @@ func init() {
 		rules:          []rule{{find: (*Inquiry).thresholds}},
 		ofRecord:       true,
 		mechanisms: []mechanism{
+			{id: "process-grows", Statement: "processes take more and more of the machine: what they no longer need is not given back"},
 			{id: "threshold-exceeded", Statement: "the run is beyond a threshold of its scenario"},
 			{id: "threshold-not-measured", Statement: "a threshold of the scenario could not be measured"},
 		},
@@ -83,6 +84,10 @@ func checkThresholds(_ context.Context, a *Judgement, p *Property) {
 
 func (a *Judgement) bound(t history.Threshold) (Bound, []*history.Event) {
 	b := Bound{Name: t.String(), Status: StatusInvalid, MostMS: float64(t.MaxMS), LeastPart: t.Least}
+	if t.Growth != "" && t.Check() == nil { // a busy machine does not make it grow
+		a.boundGrowth(t, &b)
+		return b, nil
+	}
 	var r reading
 	busy, note := a.Busy()
 	cold, begun := a.Cold()
@@ -266,7 +271,11 @@ func (x *Inquiry) thresholds() {
 	for _, b := range x.Result.Thresholds {
 		switch b.Status {
 		case StatusFail:
-			s := x.suspect("threshold-exceeded", shown, 1, "%s: %s", b.Name, b.Detail)
+			id := "threshold-exceeded"
+			if strings.HasPrefix(b.Name, history.GrowthOf) {
+				id = "process-grows"
+			}
+			s := x.suspect(id, shown, 1, "%s: %s", b.Name, b.Detail)
 			var chain []Step
 			for _, p := range x.Result.Properties {
 				for _, v := range p.Violations {

@@ -131,6 +131,9 @@ type Result struct {
 	Progress []Progress `json:"progress,omitempty"`
 	// Overload is what was done under overload; nil without one.
 	Overload *Overload `json:"overload,omitempty"`
+	// Growth is how much more processes took at the end of the load than at its begin; nil if that
+	// is not judged.
+	Growth []Growth `json:"growth,omitempty"`
 	// HostBusy says that the machine was too busy for times to say anything about the
 	// system; "": it was not, or nobody looked.
 	HostBusy string `json:"host_busy,omitempty"`

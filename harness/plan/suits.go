@@ -163,6 +163,9 @@ func suitsOwn(s *scenario.Spec, sys system.System) error {
 	if l := s.Workload.LockLoad; l != (scenario.LockLoad{Count: l.Count}) {
 		return refuse("its clients draw their times, take several locks at once or do not wait for them, as fencepost's own workers do")
 	}
+	if s.JudgesGrowth() {
+		return refuse("it judges what processes take of the machine, which is read of fencepost's own workers")
+	}
 	for _, st := range s.Faults {
 		if fault.Of(st.Fault).Needs.Clocks {
 			return refuse("its fault %s changes the clocks that fencepost's own workers read, and no others", st.Fault)

@@ -56,6 +56,7 @@ func TestSuitsOwn(t *testing.T) {
 		"swarm":        "it draws its faults from all",
 		"paxos-lease":  "it has no workers",
 		"kill-sink":    "no external system",
+		"flat":         "it judges what processes take",
 	} {
 		s, err := scenario.Load(name)
 		if err != nil {

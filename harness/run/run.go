@@ -199,6 +199,7 @@ func (r *runner) phases(ctx context.Context) error {
 	p := r.plan.Spec.Phases
 	r.progress.watch(r.env.Fleet.Stats)
 	unwatched := r.watch()
+	unseen := r.watchUsage()
 	var problems []error
 	err := func() error {
 		if r.fallen {
@@ -244,6 +245,7 @@ func (r *runner) phases(ctx context.Context) error {
 		}
 		return r.target.finish(ctx, feed)
 	}()
+	unseen()
 	if broken := broken(ctx); broken != nil {
 		return broken
 	}

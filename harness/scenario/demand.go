@@ -107,6 +107,9 @@ type Threshold struct {
 	Lateness    string  `yaml:"lateness,omitempty"`
 	Overload    string  `yaml:"overload,omitempty"`
 	Least       float64 `yaml:"least,omitempty"` // instead of max, with overload: goodput
+	Growth      string  `yaml:"growth,omitempty"`
+	By          float64 `yaml:"by,omitempty"`       // instead of max, with growth
+	PerHour     float64 `yaml:"per_hour,omitempty"` // beyond that
 	Max         Bound   `yaml:"max,omitempty"`
 	TimesBefore float64 `yaml:"times_before,omitempty"` // instead of max, with latency
 	line        int
@@ -132,7 +135,7 @@ func (t *Threshold) UnmarshalYAML(n *yaml.Node) error {
 func (t Threshold) Noted(ttl time.Duration) history.Threshold {
 	return history.Threshold{
 		Latency: t.Latency, Quantile: t.Quantile, Phase: t.Phase, Recovery: t.Recovery, Lateness: t.Lateness,
-		Overload: t.Overload, Least: t.Least, MaxMS: t.Max.D(ttl).Milliseconds(), TimesBefore: t.TimesBefore,
+		Overload: t.Overload, Least: t.Least, Growth: t.Growth, By: t.By, PerHour: t.PerHour, MaxMS: t.Max.D(ttl).Milliseconds(), TimesBefore: t.TimesBefore,
 	}
 }
 
@@ -145,7 +148,15 @@ func (t Threshold) String() string {
 	if t.Least > 0 {
 		return fmt.Sprintf("%s: at least %g", name, t.Least)
 	}
+	if t.Growth != "" {
+		return fmt.Sprintf("%s: at most %s", name, t.Noted(time.Second).Allowed())
+	}
 	return fmt.Sprintf("%s: at most %s", name, t.Max)
+}
+
+// JudgesGrowth says that the scenario has a threshold of growth.
+func (s *Spec) JudgesGrowth() bool {
+	return slices.ContainsFunc(s.Expect.Thresholds, func(t Threshold) bool { return t.Growth != "" })
 }
 
 // has says that the scenario injects a fault of this name.
@@ -170,6 +181,8 @@ func (s *Spec) validateThresholds() error {
 			return bad("unknown phase %q; the phases are %s", x.Phase, strings.Join(history.Phases, ", "))
 		case x.Overload != "" && !(s.has("saturate") && s.has("overload")):
 			return bad("%s is compared with what saturate shows before and after: the scenario needs faults saturate and overload", x)
+		case x.Growth != "" && (len(s.Faults) > 0 || s.Swarm != nil):
+			return bad("%s is judged of a load without faults: the scenario has some", x)
 		case x.Recovery != "" && len(s.Faults) == 0 && s.Swarm == nil:
 			return bad("recovery follows a fault: the scenario has none")
 		}

@@ -218,7 +218,7 @@ func prune(v any) (zero bool) {
 // does not hold, the counts that are summed up, and the points. The rest is in the run's directory.
 func Condense(v checker.Result) *checker.Result {
 	out := checker.Result{
-		Version: v.Version, Run: v.Run, Verdict: v.Verdict, HostBusy: v.HostBusy, Cold: v.Cold, Millis: v.Millis,
+		Version: v.Version, Run: v.Run, Verdict: v.Verdict, HostBusy: v.HostBusy, Cold: v.Cold, Millis: v.Millis, Growth: v.Growth,
 	}
 	if v.Verdict != checker.Pass {
 		out.Summary = v.Summary

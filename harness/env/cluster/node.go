@@ -47,6 +47,9 @@ func (l *Local) newNode(n *localNode, s MachineSpec) *localNode {
 	return n
 }
 
+// DataDir has the node's data and its commit log.
+func (n *localNode) DataDir() string { return filepath.Join(n.dir, "data") }
+
 // begin starts the JVM.
 func (n *localNode) begin(_ context.Context, _ int64, ended func(*history.ProcessLife)) (Life, error) {
 	cmd := exec.Command(n.java, n.args...)

@@ -77,6 +77,8 @@ type Details struct {
 	Life *ProcessLife `json:"life,omitempty"`
 	// how busy it was
 	Host *Host `json:"machine,omitempty"`
+	// what it takes
+	Usage *Usage `json:"usage,omitempty"`
 }
 
 // Those of the event; zero if it has none.
@@ -104,6 +106,7 @@ func (e *Event) Statement() *Statement   { return e.details().Statement }
 func (e *Event) Clock() *Clock           { return e.details().Clock }
 func (e *Event) Life() *ProcessLife      { return e.details().Life }
 func (e *Event) Host() *Host             { return e.details().Host }
+func (e *Event) Usage() *Usage           { return e.details().Usage }
 func (e *Event) SerialRead() *SerialRead { return e.details().SerialRead }
 func (e *Event) Command() *Command       { return e.details().Command }
 func (e *Event) Arrivals() *Arrivals     { return e.details().Arrivals }

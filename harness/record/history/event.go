@@ -103,6 +103,7 @@ const (
 	NoteClock     Op = "clock"       // a worker's clock was changed by a fault: Clock
 	NoteLife      Op = "life"        // how a process ended, or that it did not: Life
 	NoteHost      Op = "host"        // how busy the machine was in the phase that ends: Host
+	NoteUsage     Op = "usage"       // what a process takes of the machine now: Key (a life, or a node), Usage
 	NoteArrivals  Op = "arrivals"    // how many jobs a life was to enqueue so far, and how many it left out: Arrivals
 )
 

@@ -107,7 +107,7 @@ type Tables struct {
 }
 
 // Threshold is a bound on a number of the run; a run beyond it fails P15.
-// Exactly one of Latency, Recovery, Lateness and Overload names the number.
+// Exactly one of Latency, Recovery, Lateness, Overload and Growth names the number.
 type Threshold struct {
 	// the operation whose latency is bounded; start: the wait for a job's first run; run: a
 	// run of a job
@@ -127,6 +127,13 @@ type Threshold struct {
 	Overload string `json:"overload,omitempty" of:"goodput refused accepted normal commands"`
 	// of goodput: the least
 	Least float64 `json:"least,omitempty" below:"1e9"`
+	// by how much more each process of the system takes at the end of the load than at its begin:
+	// memory and storage in MB, others by number. Of storage the processes are the nodes
+	Growth string `json:"growth,omitempty" of:"memory descriptors threads goroutines storage"`
+	// of growth: the most that is allowed
+	By float64 `json:"by,omitempty" below:"1e9"`
+	// of growth: what is allowed beyond that for each hour of load
+	PerHour float64 `json:"per_hour,omitempty" below:"1e9"`
 	// the most that is allowed
 	MaxMS int64 `json:"max_ms,omitempty" is:"span"`
 	// the same as a multiple of the quantile in phase before
@@ -147,6 +154,21 @@ const (
 	OverloadNormal   = "normal"
 	OverloadCommands = "commands"
 )
+
+// What can grow.
+const (
+	GrowthMemory      = "memory"
+	GrowthDescriptors = "descriptors"
+	GrowthThreads     = "threads"
+	GrowthGoroutines  = "goroutines"
+	GrowthStorage     = "storage"
+)
+
+// GrowthOf is how the name of a threshold of growth begins.
+const GrowthOf = "growth of "
+
+// Growths are all that can grow, in the order of Usage.
+var Growths = []string{GrowthMemory, GrowthDescriptors, GrowthThreads, GrowthGoroutines, GrowthStorage}
 
 // timed are the operations whose latency can be bounded, as thresholds call them.
 var timed = map[string]Op{
@@ -189,25 +211,29 @@ func (t Threshold) NeedsLocks() bool { return slices.Contains(ofLocks, t.Latency
 // Check says what is wrong with the threshold itself.
 func (t Threshold) Check() error {
 	named := 0
-	for _, s := range []string{t.Latency, t.Recovery, t.Lateness, t.Overload} {
+	for _, s := range []string{t.Latency, t.Recovery, t.Lateness, t.Overload, t.Growth} {
 		if s != "" {
 			named++
 		}
 	}
 	switch {
 	case named != 1:
-		return errors.New("a threshold bounds one of latency, recovery, lateness and overload")
+		return errors.New("a threshold bounds one of latency, recovery, lateness, overload and growth")
 	case t.Recovery != "" && t.Recovery != RecoveryFirst && t.Recovery != RecoverySlowest:
 		return fmt.Errorf("recovery %q; it is %s or %s", t.Recovery, RecoveryFirst, RecoverySlowest)
 	case t.Lateness != "" && !slices.Contains(ofLateness, t.Lateness):
 		return fmt.Errorf("lateness %q; it is one of %s", t.Lateness, strings.Join(ofLateness, ", "))
 	case t.Overload != "" && !slices.Contains(ofOverload, t.Overload):
 		return fmt.Errorf("overload %q; it is one of %s", t.Overload, strings.Join(ofOverload, ", "))
+	case t.Growth != "" && !slices.Contains(Growths, t.Growth):
+		return fmt.Errorf("growth %q; it is one of %s", t.Growth, strings.Join(Growths, ", "))
+	case (t.Growth != "") != (t.By > 0) || t.PerHour < 0 || t.PerHour > 0 && t.Growth == "" || t.Growth != "" && t.MaxMS != 0:
+		return errors.New("growth has a by above 0 and, if it may go on, a per_hour in place of a max; nothing else has one")
 	case (t.Overload == OverloadGoodput) != (t.Least > 0) || t.Least > 0 && t.MaxMS > 0 || t.Least < 0 || t.Least > 1:
 		return errors.New("overload: goodput has a least part of the capacity, above 0 and at most 1, in place of a max; nothing else has one")
 	case t.Latency == "" && (t.Quantile != "" || t.Phase != "" || t.TimesBefore != 0):
 		return errors.New("quantile, phase and times_before belong to latency")
-	case t.Least > 0:
+	case t.Least > 0, t.Growth != "":
 		return nil
 	case t.MaxMS < 0 || t.TimesBefore < 0 || (t.MaxMS > 0) == (t.TimesBefore > 0):
 		return errors.New("a threshold needs a max of at least 1ms, or for latency times_before above 0 instead")
@@ -242,8 +268,23 @@ func (t Threshold) String() string {
 		return t.Lateness + " of lateness"
 	case t.Overload != "":
 		return overloadNames[t.Overload]
+	case t.Growth != "":
+		return GrowthOf + t.Growth
 	}
 	return fmt.Sprintf("%s of %s in phase %s", t.Quantile, t.Latency, t.Phase)
+}
+
+// Allowed is what may grow, in words with its unit.
+func (t Threshold) Allowed() string {
+	unit := ""
+	if t.Growth == GrowthMemory || t.Growth == GrowthStorage {
+		unit = " MB"
+	}
+	s := fmt.Sprintf("%g%s", t.By, unit)
+	if t.PerHour > 0 {
+		s += fmt.Sprintf(", and %g%s an hour", t.PerHour, unit)
+	}
+	return s
 }
 
 // Progress is what must get done while a fault is in force, by those who can reach a
@@ -294,6 +335,37 @@ type Host struct {
 	Steal float64 `json:"steal,omitempty" below:"1.001"`
 	// of the warmup: latencies had not settled when its time was over
 	Cold bool `json:"cold,omitempty"`
+}
+
+// Usage is what a process takes of the machine, as the harness reads it.
+type Usage struct {
+	// resident memory
+	MemoryKB int64 `json:"memory_kb" is:"count zero"`
+	// open file descriptors
+	Descriptors int64 `json:"descriptors" is:"count zero"`
+	// of the operating system
+	Threads int64 `json:"threads" is:"count zero"`
+	// of a worker, as it says itself: nobody else can count them; absent: it does not
+	Goroutines int64 `json:"goroutines,omitempty" is:"count"`
+	// of a node: what its data and commit log have on disk; absent: they cannot be seen
+	StorageKB int64 `json:"storage_kb,omitempty" is:"count"`
+}
+
+// Of is how much there is of something that can grow, in its unit, and whether that is known.
+func (u Usage) Of(growth string) (amount float64, known bool) {
+	switch growth {
+	case GrowthMemory:
+		return float64(u.MemoryKB) / 1024, true
+	case GrowthDescriptors:
+		return float64(u.Descriptors), true
+	case GrowthThreads:
+		return float64(u.Threads), true
+	case GrowthGoroutines:
+		return float64(u.Goroutines), u.Goroutines > 0
+	case GrowthStorage:
+		return float64(u.StorageKB) / 1024, u.StorageKB > 0
+	}
+	return 0, false
 }
 
 // MaxLagMS is the lag at p99 above which times say nothing about the system.

@@ -19,8 +19,8 @@ func TestThresholdCheck(t *testing.T) {
 		{Threshold{Latency: "run", Quantile: "p50", Phase: "fault", TimesBefore: 1.5}, ""},
 		{Threshold{Recovery: "first", MaxMS: 5}, ""},
 		{Threshold{Lateness: "max", MaxMS: 5}, ""},
-		{Threshold{MaxMS: 5}, "one of latency, recovery, lateness and overload"},
-		{Threshold{Recovery: "first", Lateness: "p99", MaxMS: 5}, "one of latency, recovery, lateness and overload"},
+		{Threshold{MaxMS: 5}, "one of latency, recovery, lateness, overload and growth"},
+		{Threshold{Recovery: "first", Lateness: "p99", MaxMS: 5}, "one of latency, recovery, lateness, overload and growth"},
 		{Threshold{Overload: "refused", MaxMS: 5}, ""},
 		{Threshold{Overload: "goodput", Least: 0.9}, ""},
 		{Threshold{Overload: "goodput", MaxMS: 5}, "goodput has a least part"},
@@ -30,6 +30,16 @@ func TestThresholdCheck(t *testing.T) {
 		{Threshold{Lateness: "max", Least: 0.9}, "goodput has a least part"},
 		{Threshold{Overload: "dinner", MaxMS: 5}, `overload "dinner"; it is one of goodput`},
 		{Threshold{Overload: "normal", Phase: "fault", MaxMS: 5}, "belong to latency"},
+		{Threshold{Growth: "memory", By: 5}, ""},
+		{Threshold{Growth: "storage", By: 5, PerHour: 2}, ""},
+		{Threshold{Growth: "beard", By: 5}, `growth "beard"; it is one of memory`},
+		{Threshold{Growth: "memory"}, "growth has a by above 0"},
+		{Threshold{Growth: "memory", PerHour: 2}, "growth has a by above 0"},
+		{Threshold{Growth: "memory", By: 5, PerHour: -1}, "growth has a by above 0"},
+		{Threshold{Growth: "memory", By: 5, MaxMS: 2}, "in place of a max"},
+		{Threshold{Growth: "memory", By: 5, Phase: "fault"}, "belong to latency"},
+		{Threshold{Lateness: "max", MaxMS: 5, By: 2}, "nothing else has one"},
+		{Threshold{Lateness: "max", MaxMS: 5, PerHour: 2}, "nothing else has one"},
 		{Threshold{Recovery: "last", MaxMS: 5}, `recovery "last"`},
 		{Threshold{Lateness: "p95", MaxMS: 5}, `lateness "p95"`},
 		{Threshold{Recovery: "first", Phase: "fault", MaxMS: 5}, "belong to latency"},
@@ -53,7 +63,7 @@ func TestThresholdCheck(t *testing.T) {
 func TestThresholdNames(t *testing.T) {
 	t.Parallel()
 	for name, known := range map[string][]string{
-		"Quantile": quantiles, "Lateness": ofLateness, "Overload": ofOverload, "Recovery": {RecoveryFirst, RecoverySlowest}, "Latency": slices.Collect(maps.Keys(timed)),
+		"Quantile": quantiles, "Lateness": ofLateness, "Overload": ofOverload, "Growth": Growths, "Recovery": {RecoveryFirst, RecoverySlowest}, "Latency": slices.Collect(maps.Keys(timed)),
 	} {
 		field, _ := reflect.TypeFor[Threshold]().FieldByName(name)
 		if read := strings.Fields(field.Tag.Get("of")); !sameSet(read, known) {

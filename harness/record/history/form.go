@@ -151,6 +151,9 @@ var forms = []form{
 		note: "key [error]"},
 	{op: NoteHost, by: harnessOnly, means: "how busy the machine was in the phase that ends",
 		note: "machine"},
+	{op: NoteUsage, by: harnessOnly,
+		means: "what the life of a worker, or a node (key), takes of the machine at this instant, by the kernel's account; in runs with a threshold of growth",
+		note:  "key usage"},
 	{op: NotePhase, by: harnessOnly,
 		means: "a phase of the run begins: warmup, before, fault, heal, recover, drain (until every job has ended), settle (processes " +
 			"are told to stop), seal",

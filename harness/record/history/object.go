@@ -292,6 +292,7 @@ var objects = compile(
 			" or kind name asked by [signal " + lifeRest},
 	&object{of: Host{}, name: "machine",
 		means: "how busy the machine was in the phase that ends, by the harness's own timer: how late it was, weighed by time"},
+	&object{of: Usage{}, name: "usage", means: "what a process takes of the machine"},
 	&object{of: Progress{}, name: "progress",
 		means: "what must get done while a fault is in force, by those who can reach a quorum then (P11)"},
 	&object{of: Asked{}, name: "asked", means: "what a worker's link carried to the sink"},
@@ -306,7 +307,7 @@ var objects = compile(
 		means:  "an expectation for the releases (or completed jobs) of some workers in a phase, or while a fault is in force",
 		shapes: "phase want [workers] or phase want [group] or fault want [workers] or fault want [group]"},
 	&object{of: Threshold{}, name: "threshold", means: "a bound on a number of the run",
-		shapes: "latency quantile phase max_ms or latency quantile phase times_before or recovery max_ms or lateness max_ms or overload max_ms or overload=goodput least"},
+		shapes: "latency quantile phase max_ms or latency quantile phase times_before or recovery max_ms or lateness max_ms or overload max_ms or overload=goodput least or growth by [per_hour]"},
 )
 
 var eventObject, headerObject = objects[0], objects[1]

@@ -205,6 +205,8 @@ type Stats struct {
 	// Operations is how many operations were recorded; only programs of users' own
 	// tell it.
 	Operations int64 `json:"operations,omitempty"`
+	// Goroutines is how many the process has now; only fencepost's own workers tell it.
+	Goroutines int64 `json:"goroutines,omitempty"`
 }
 
 // Add adds those of another worker, or of another life.
@@ -216,6 +218,7 @@ func (s *Stats) Add(o Stats) {
 	s.Enqueuing += o.Enqueuing
 	s.Came += o.Came
 	s.Operations += o.Operations
+	s.Goroutines += o.Goroutines
 }
 
 // Load is what a worker with jobs enqueues, in place of its workload's own rate; the zero value

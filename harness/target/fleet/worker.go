@@ -205,7 +205,7 @@ func (w *Worker) spawn() (*life, error) {
 	defer w.mu.Unlock()
 	if w.cur != nil {
 		w.past.Add(w.cur.totals())
-		w.past.Enqueuing = 0 // what a dead process was about it is about no more
+		w.past.Enqueuing, w.past.Goroutines = 0, 0 // what a dead process was about it is about no more
 	}
 	w.lives++
 	l := &life{worker: w, name: fmt.Sprintf("%s.%d", w.name, w.lives), ready: make(chan struct{}), heard: make(chan struct{}), done: make(chan struct{}), clocks: make(chan control.Reading, 1)}

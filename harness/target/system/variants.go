@@ -182,6 +182,19 @@ var shopVariants = []System{
 		Seen:  "pods that are killed after the grace period with every deployment",
 		Red:   &Red{Scenario: "steady", Contention: "medium", Properties: []string{"P18"}, Mechanism: "process-never-ends"},
 	},
+	{
+		Name: "leaks", Chapter: inProcesses,
+		About: "each fifth grant leaves an open file, a goroutine that waits for it and 200 KB behind",
+		Note:  "no promise about locks or jobs is broken, until a limit of the machine is reached",
+		Seen:  "a response body that nobody closes; a timer for each request that nobody stops",
+		Red:   &Red{Scenario: "flat", Contention: "medium", Properties: []string{"P15"}, Mechanism: "process-grows"},
+	},
+	{
+		Name: "jobs-leaks", Chapter: inProcesses,
+		About: "each fifth run of a job leaves the same behind",
+		Seen:  "a job that starts a task and returns when it is cancelled, and the task waits",
+		Red:   &Red{Scenario: "jobs-flat", Contention: "medium", Properties: []string{"P15"}, Mechanism: "process-grows"},
+	},
 }
 
 // harnessVariants are mistakes of the harness and its recorder.

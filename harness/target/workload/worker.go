@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"time"
 
@@ -342,7 +343,7 @@ func report(ctx context.Context, conn *control.Conn, c *counters) {
 func (c *counters) stats() *control.Stats {
 	return &control.Stats{
 		Cycles: c.cycles.Load(), Stale: c.stale.Load(), Unknown: c.unknown.Load(), LeasesLost: c.lost.Load(), Enqueuing: c.enqueuing.Load(),
-		Came: c.came.Load(),
+		Came: c.came.Load(), Goroutines: int64(runtime.NumGoroutine()),
 	}
 }
 

@@ -2,6 +2,7 @@ package broken
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"fencepost/core/lock"
 	"fencepost/core/store"
 	"fencepost/core/store/cassandra"
+	"fencepost/core/worker"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/workload"
 )
@@ -23,6 +25,8 @@ func init() {
 	plant("dies-draining", only(workload.Hooks{Locker: diesDraining}))
 	plant("exits-1", only(workload.Hooks{Locker: exitsOne}))
 	plant("never-ends", only(workload.Hooks{Locker: neverEnds}))
+	plant("leaks", only(workload.Hooks{Locker: leaks}))
+	plant("jobs-leaks", only(workload.Hooks{Handler: jobsLeaks}))
 	plant("recorder-drops", only(workload.Hooks{Recorder: recorderDrops}))
 	plant("recorder-late-calls", only(workload.Hooks{Recorder: lateCalls}))
 	plant("recorder-unknown-fail", only(workload.Hooks{Recorder: unknownAsFail}))
@@ -89,6 +93,49 @@ func diesDraining(_ workload.Config, _ *cassandra.DB, inner workload.Locker) wor
 func neverEnds(_ workload.Config, _ *cassandra.DB, inner workload.Locker) workload.Locker {
 	done := make(chan struct{})
 	return closing{inner, func() { <-done }}
+}
+
+// leakEvery is how many calls of leak go by between two that leave something behind, so that a machine's
+// limit on open files lets a run of minutes end; leakSize is how much memory each of these takes.
+const (
+	leakEvery = 5
+	leakSize  = 200 << 10
+)
+
+// leavesBehind returns a function that opens a file, and has a goroutine wait for a change of it that never
+// comes, with each leakEvery-th call.
+func leavesBehind() (leak func() error) {
+	var calls atomic.Int64
+	never := make(chan struct{})
+	return func() error {
+		if calls.Add(1)%leakEvery != 0 {
+			return nil
+		}
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			return err
+		}
+		seen := slices.Repeat([]byte{1}, leakSize)
+		go func() {
+			<-never
+			_, _ = f.Read(seen)
+		}()
+		return nil
+	}
+}
+
+// leaks does so with grants.
+func leaks(_ workload.Config, _ *cassandra.DB, inner workload.Locker) workload.Locker {
+	leak := leavesBehind()
+	return locker{inner, func(_ context.Context, l workload.Lease) (workload.Lease, error) { return l, leak() }}
+}
+
+// jobsLeaks does so with runs.
+func jobsLeaks(_ workload.Config, _ *cassandra.DB, inner worker.Handler) worker.Handler {
+	leak := leavesBehind()
+	return func(ctx context.Context, t *worker.Task) error {
+		return errors.Join(leak(), inner(ctx, t))
+	}
 }
 
 // recorder records otherwise than the one inside.
