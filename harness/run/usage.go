@@ -2,14 +2,13 @@ package run
 
 import (
 	"context"
-	"io/fs"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/prometheus/procfs"
 
 	"fencepost/harness/record/history"
+	"fencepost/harness/record/rundir"
 )
 
 // What processes take is read so often: usageSamples times in a run's phases with load, but not
@@ -61,7 +60,9 @@ func (r *runner) noteUsage() {
 			continue
 		}
 		if files, ok := n.(stored); ok {
-			u.StorageKB = sizeOf(files.DataDir())
+			if bytes, err := rundir.Size(files.DataDir()); err == nil {
+				u.StorageKB = bytes >> 10
+			}
 		}
 		r.note(history.Event{Op: history.NoteUsage, Key: n.Name(), Details: &history.Details{Usage: &u}})
 	}
@@ -85,20 +86,4 @@ func usageOf(pid int) (history.Usage, bool) {
 		return history.Usage{}, false
 	}
 	return history.Usage{MemoryKB: int64(stat.ResidentMemory()) >> 10, Descriptors: int64(open), Threads: int64(stat.NumThreads)}, true
-}
-
-// sizeOf is what the files in a directory have, in KB; 0 if it cannot be read. Files come and go
-// meanwhile.
-func sizeOf(dir string) (kb int64) {
-	var sum int64
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return nil
-		}
-		if info, err := d.Info(); err == nil {
-			sum += info.Size()
-		}
-		return nil
-	})
-	return sum >> 10
 }

@@ -3,7 +3,6 @@ package run
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"fencepost/harness/record/history"
@@ -65,24 +64,4 @@ func usageOfCat(t *testing.T, files ...*os.File) history.Usage {
 		t.Errorf("a process that is gone: %+v", u)
 	}
 	return u
-}
-
-func TestSizeOf(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for _, name := range []string{"data/a", "data/b/c", "commitlog/d"} {
-		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, make([]byte, 5<<10), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if kb := sizeOf(dir); kb != 15 {
-		t.Errorf("%d KB", kb)
-	}
-	if kb := sizeOf(filepath.Join(dir, "none")); kb != 0 {
-		t.Errorf("nothing has %d KB", kb)
-	}
 }

@@ -140,7 +140,7 @@ func (l *Local) connect() error {
 }
 
 // dataDir is node i's data directory.
-func (l *Local) dataDir(i int) string { return filepath.Join(l.scratch.Dir, NodeName(i), "data") }
+func (l *Local) dataDir(i int) string { return dataOf(filepath.Join(l.scratch.Dir, NodeName(i))) }
 
 func (l *Local) prepareNode(i int, java Java, jars []string, tmpl *dataTemplate, archive cds) (*localNode, error) {
 	name, data := NodeName(i), l.dataDir(i)

@@ -48,7 +48,10 @@ func (l *Local) newNode(n *localNode, s MachineSpec) *localNode {
 }
 
 // DataDir has the node's data and its commit log.
-func (n *localNode) DataDir() string { return filepath.Join(n.dir, "data") }
+func (n *localNode) DataDir() string { return dataOf(n.dir) }
+
+// dataOf is the data directory of a node with this working directory.
+func dataOf(dir string) string { return filepath.Join(dir, "data") }
 
 // begin starts the JVM.
 func (n *localNode) begin(_ context.Context, _ int64, ended func(*history.ProcessLife)) (Life, error) {

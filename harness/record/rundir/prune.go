@@ -38,7 +38,7 @@ func List(runs string) ([]Entry, error) {
 			continue
 		}
 		e := Entry{Dir: dir, Info: info, Verdict: verdictOf(dir)}
-		if e.Bytes, err = sizeOf(dir); err != nil {
+		if e.Bytes, err = Size(dir); err != nil {
 			return nil, err
 		}
 		out = append(out, e)
@@ -81,14 +81,17 @@ func verdictOf(dir string) string {
 	return v.Verdict
 }
 
-func sizeOf(dir string) (n int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+// Size is how many bytes the files in a directory have. What is deleted meanwhile has none.
+func Size(dir string) (n int64, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			var st fs.FileInfo
+			if st, err = d.Info(); err == nil {
+				n += st.Size()
+			}
 		}
-		st, err := d.Info()
-		if err == nil {
-			n += st.Size()
+		if errors.Is(err, fs.ErrNotExist) && path != dir {
+			return nil
 		}
 		return err
 	})

@@ -281,3 +281,21 @@ func TestStoreText(t *testing.T) {
 		}
 	}
 }
+
+// TestSize: what cannot be read is an error, not nothing.
+func TestSize(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"data/a", "data/b/c", "commitlog/d"} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, make([]byte, 5<<10), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := Size(dir); n != 15<<10 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if n, err := Size(filepath.Join(dir, "none")); n != 0 || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("nothing has %d bytes, %v", n, err)
+	}
+}
