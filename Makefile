@@ -181,14 +181,16 @@ test-unit: ## Run unit and property tests and simulation; needs only Go, uses -r
 	$(TEST_UNIT) $(RACE) $(if $(RACE),$$($(GO) list ./... | grep -vE '$(SEQUENTIAL)'),./...)
 	$(if $(RACE),$(TEST_UNIT) $(HEAVY))
 
+# Of a commit alone: SCORES=results/scores.jsonl adds what was found to RESULTS.md (make results).
+scored = $(if $(SCORES),$1scores '$(abspath $(SCORES))' $1made '$(COMMIT) $(TREE)')
 .PHONY: sim
 sim: ## Simulate SEEDS clusters of the job engine (default 10000, from seed FIRST), and 24 days of schedules DAYS times (default 50): make sim SEEDS=10000
-	$(GO) test ./core/engine -run 'TestSimulation$$' -count=1 -v -timeout 24h -sim.seeds $(or $(SEEDS),10000) -sim.first $(or $(FIRST),1) -sim.lanes $(shell nproc)
-	$(GO) test ./core/engine -run 'TestCalendar$$' -count=1 -v -timeout 24h -sim.calendars $(or $(DAYS),50) -sim.first $(or $(FIRST),1) -sim.lanes $(shell nproc)
+	$(GO) test ./core/engine -run 'TestSimulation$$' -count=1 -v -timeout 24h -sim.seeds $(or $(SEEDS),10000) -sim.first $(or $(FIRST),1) -sim.lanes $(shell nproc) $(call scored,-sim.)
+	$(GO) test ./core/engine -run 'TestCalendar$$' -count=1 -v -timeout 24h -sim.calendars $(or $(DAYS),50) -sim.first $(or $(FIRST),1) -sim.lanes $(shell nproc) $(call scored,-sim.)
 
 .PHONY: mutation
 mutation: ## Plant SAMPLE small mistakes (default 300) in a package, drawn by SEED, and count those that its tests find: make mutation PKG=core/lock
-	@$(GO) run ./internal/mutation/mutate -pkg $(or $(PKG),$(error PKG is missing: make mutation PKG=core/lock)) -sample $(or $(SAMPLE),300) -seed $(or $(SEED),1) $(ARGS)
+	@$(GO) run ./internal/mutation/mutate -pkg $(or $(PKG),$(error PKG is missing: make mutation PKG=core/lock)) -sample $(or $(SAMPLE),300) -seed $(or $(SEED),1) $(call scored,-) $(ARGS)
 
 .PHONY: sink-growth
 sink-growth: deps ## Measure what sinks keep after a million effects of short-lived resources (100,000 on Cassandra and PostgreSQL)

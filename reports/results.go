@@ -9,6 +9,7 @@ import (
 
 	"fencepost/checker"
 	"fencepost/harness/target/system"
+	"fencepost/internal/score"
 	"fencepost/reports/evidence"
 	"fencepost/reports/measure"
 	"fencepost/reports/stat"
@@ -22,6 +23,7 @@ const (
 	KeptEvidence = "evidence" // a directory with a file a set
 	KeptPower    = "power"
 	KeptField    = "field" // one of evidence's sets
+	KeptScores   = "scores"
 )
 
 // Kept is what RESULTS.md is made of.
@@ -35,6 +37,8 @@ type Kept struct {
 	// Sets are the stored results of whole sets, by name; Power those of `fencepost power`.
 	Sets  map[string][]evidence.Result
 	Power []evidence.Result
+	// Scores are of trials by the thousand.
+	Scores []score.Score
 	// Notes are of the runs that did not end as they should, by result.
 	Notes map[string]evidence.Note
 }
@@ -51,6 +55,7 @@ func Results(k Kept) (string, error) {
 		fmt.Fprintf(&md, "\n%s%s`: the digest of the code that decided these verdicts (docs/evidence.md).\n", treeLine, k.Tree)
 	}
 	today, older := all.of(k.Tree)
+	conclusions(&md, today)
 	if err := today.write(&md, true); err != nil {
 		return "", err
 	}
@@ -84,14 +89,18 @@ type results struct {
 	benches []BenchResult
 	sets    map[string][]evidence.Result
 	power   []evidence.Result
+	scores  []score.Score
 }
 
 func (k Kept) sorted() results {
-	out := results{slices.Clone(k.Runs), slices.Clone(k.Benches), k.Sets, k.Power}
+	out := results{slices.Clone(k.Runs), slices.Clone(k.Benches), k.Sets, k.Power, slices.Clone(k.Scores)}
 	slices.SortFunc(out.runs, func(x, y evidence.Result) int {
 		a, b := x.Info, y.Info
 		return cmp.Or(cmp.Compare(a.Scenario, b.Scenario), cmp.Compare(contentionRank(a.Contention), contentionRank(b.Contention)),
 			cmp.Compare(a.TTL, b.TTL), cmp.Compare(a.SystemText(), b.SystemText()), cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Run, b.Run))
+	})
+	slices.SortFunc(out.scores, func(a, b score.Score) int {
+		return cmp.Or(cmp.Compare(b.Kind, a.Kind), cmp.Compare(a.Name, b.Name), a.Ended.Compare(b.Ended))
 	})
 	slices.SortFunc(out.benches, func(a, b BenchResult) int { return cmp.Compare(a.Name, b.Name) })
 	return out
@@ -118,6 +127,10 @@ func (r results) of(tree string) (mine, others results) {
 		to := is(x.Info.Versions)
 		to.power = append(to.power, x)
 	}
+	for _, x := range r.scores {
+		to := is(x.Versions)
+		to.scores = append(to.scores, x)
+	}
 	for name, all := range r.sets {
 		for _, x := range all {
 			to := is(x.Info.Versions)
@@ -128,7 +141,7 @@ func (r results) of(tree string) (mine, others results) {
 }
 
 func (r results) empty() bool {
-	return len(r.runs)+len(r.benches)+len(r.sets)+len(r.power) == 0
+	return len(r.runs)+len(r.benches)+len(r.sets)+len(r.power)+len(r.scores) == 0
 }
 
 // write writes the tables; whole ones tell also of what is missing.
@@ -144,6 +157,7 @@ func (r results) write(md *strings.Builder, whole bool) error {
 		powerTables(md, rows)
 	}
 	swarmTable(md, Swarm(system.Directed(), "", r.power))
+	scoresTable(md, r.scores)
 	if whole || len(r.benches) > 0 {
 		if err := benchTables(md, r.benches); err != nil {
 			return err

@@ -106,6 +106,9 @@ func (f resultsFlags) kept() (k reports.Kept, err error) {
 	if k.Sets, err = f.sets(); err != nil {
 		return k, err
 	}
+	if k.Scores, err = reports.ReadScores(f.store(reports.KeptScores).File()); err != nil {
+		return k, err
+	}
 	k.Notes, err = evidence.ReadNotes(filepath.Join(f.dir, evidence.NotesFile))
 	return k, err
 }
@@ -231,6 +234,9 @@ func makersOf(k reports.Kept) []maker {
 	}
 	for _, b := range k.Benches {
 		out = append(out, maker{filepath.Join(reports.KeptBench, b.Name), b.Versions, true})
+	}
+	for _, s := range k.Scores {
+		out = append(out, maker{filepath.Join(reports.KeptScores, s.Kind+" "+s.Name), s.Versions, true})
 	}
 	stored := func(dir string, all []evidence.Result) {
 		for _, r := range all {

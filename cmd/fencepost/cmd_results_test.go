@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"fencepost/checker"
 	"fencepost/harness/record/history"
 	"fencepost/harness/record/rundir"
+	"fencepost/internal/score"
 	"fencepost/reports"
 	"fencepost/reports/evidence"
 	"fencepost/reports/measure"
@@ -315,5 +317,34 @@ func TestResultsInARepository(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// TestResultsScores: a score is a claim like any other.
+func TestResultsScores(t *testing.T) {
+	t.Parallel()
+	f := resultsFlags{dir: t.TempDir(), file: filepath.Join(t.TempDir(), "RESULTS.md"), tree: aTree}
+	for made, want := range map[string]string{
+		"0123456789ab " + aTree:       "",
+		"0123456789ab-dirty " + aTree: "made by a changed work tree (0123456789ab-dirty)",
+	} {
+		versions, err := score.Made(made)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(f.store(reports.KeptScores).File()); err != nil {
+			t.Fatal(err)
+		}
+		s := score.Score{Kind: score.Mutation, Name: "core/lock", Share: score.Share{Good: 295, Of: 300}, Versions: versions}
+		if err := s.Append(f.store(reports.KeptScores).File()); err != nil {
+			t.Fatal(err)
+		}
+		switch err := f.run(io.Discard, nil); {
+		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %q", made, err, want)
+		}
+	}
+	if text, err := os.ReadFile(f.file); err != nil || !strings.Contains(string(text), "| mutation | core/lock | 300 | 295 | 98.3 % (96.2 to 99.3) |") {
+		t.Errorf("%v: %s", err, text)
 	}
 }

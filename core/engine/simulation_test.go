@@ -10,6 +10,7 @@ import (
 
 	"fencepost/core/engine/enginetest"
 	"fencepost/internal/race"
+	"fencepost/internal/score"
 )
 
 var (
@@ -18,11 +19,41 @@ var (
 	simReplays = flag.Uint64("sim.replays", 2, "seeds that are run ten times each, to the same history")
 	simShrink  = flag.Int("sim.shrink", 100, "runs to spend on making a red run smaller")
 	simLanes   = flag.Int("sim.lanes", 2, "runs at once")
+	simScores  = flag.String("sim.scores", "", "add the score to this file")
+	simMade    = flag.String("sim.made", "", "of which code the score is: COMMIT DIGEST")
 
 	simCalendars = flag.Uint64("sim.calendars", 1, "number of simulated runs of 24 days of schedules")
 	calendarLog  = flag.Bool("sim.calendar-log", false, "say of each run what it met")
 	mutantSeeds  = flag.Uint64("sim.mutant-seeds", 300, "seeds within which each known-broken variant must be found")
 )
+
+// runs counts those that broke no rule.
+type runs score.Share
+
+func (r *runs) add(violations map[string]string) {
+	r.Of++
+	if len(violations) == 0 {
+		r.Good++
+	}
+}
+
+// keep adds the score to the file that -sim.scores names, if any.
+func (r *runs) keep(t *testing.T, name string, begun time.Time) {
+	t.Helper()
+	if *simScores == "" {
+		return
+	}
+	versions, err := score.Made(*simMade)
+	if err == nil {
+		err = score.Score{
+			Kind: score.Simulation, Name: name, Share: score.Share(*r), About: fmt.Sprintf("from seed %d", *simFirst),
+			Took: time.Since(begun), Ended: time.Now().UTC(), Versions: versions,
+		}.Append(*simScores)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
 
 // sweepSeeds runs f for many seeds, some at once, and returns when all are done or
 // f reports that enough was seen.
@@ -62,6 +93,7 @@ func TestSimulation(t *testing.T) {
 	}
 	var mu sync.Mutex
 	total := map[string]int{}
+	var done runs
 	begun := time.Now()
 	sweepSeeds(*simFirst, seeds, *simLanes, func(seed uint64) bool {
 		cfg := enginetest.Draw(seed)
@@ -75,8 +107,10 @@ func TestSimulation(t *testing.T) {
 		for k, v := range r.Counts {
 			total[k] += v
 		}
+		done.add(r.Violations)
 		return t.Failed()
 	})
+	done.keep(t, "clusters", begun)
 	if t.Failed() {
 		return
 	}
@@ -154,6 +188,7 @@ func TestCalendar(t *testing.T) {
 	}
 	var mu sync.Mutex
 	total := map[string]int{}
+	var done runs
 	begun := time.Now()
 	sweepSeeds(*simFirst, seeds, *simLanes, func(seed uint64) bool {
 		r := enginetest.Run(t, enginetest.DrawDays(seed, enginetest.Span))
@@ -168,8 +203,10 @@ func TestCalendar(t *testing.T) {
 		for k, v := range r.Counts {
 			total[k] += v
 		}
+		done.add(r.Violations)
 		return t.Failed()
 	})
+	done.keep(t, "calendars", begun)
 	if t.Failed() {
 		return
 	}

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"slices"
+
+	"fencepost/internal/score"
 )
 
 // Score counts what became of a sample.
@@ -18,16 +19,17 @@ type Score struct {
 
 // Percent is how many of the mutants that could be killed were, with the 95 % Wilson interval of
 // the package.
-func (s Score) Percent() (score, low, high float64) {
-	n := float64(s.Killed + s.Survived)
-	if n == 0 {
+func (s Score) Percent() (killed, low, high float64) {
+	share := s.Share()
+	if share.Of == 0 {
 		return 0, 0, 100
 	}
-	const z = 1.959964
-	p := float64(s.Killed) / n
-	centre, half := p+z*z/(2*n), z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
-	return 100 * p, 100 * (centre - half) / (1 + z*z/n), 100 * (centre + half) / (1 + z*z/n)
+	low, high = share.Interval()
+	return 100 * float64(share.Good) / float64(share.Of), 100 * low, 100 * high
 }
+
+// Share is of the mutants that could be killed.
+func (s Score) Share() score.Share { return score.Share{Good: s.Killed, Of: s.Killed + s.Survived} }
 
 func (s Score) String() string {
 	p, low, high := s.Percent()

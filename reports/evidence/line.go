@@ -236,8 +236,9 @@ func Condense(v checker.Result) *checker.Result {
 	}
 	c := v.Counts
 	out.Counts = checker.Counts{
-		Operations: c.Operations, Cycles: c.Cycles, Takeovers: c.Takeovers, StaleRefused: c.StaleRefused, LeasesLost: c.LeasesLost,
-		Unknowns: c.Unknowns, UnknownSettled: c.UnknownSettled, Resends: c.Resends, Faults: c.Faults, FaultsProven: c.FaultsProven,
+		Operations: c.Operations, Cycles: c.Cycles, Takeovers: c.Takeovers, Effects: c.Effects, StaleRefused: c.StaleRefused,
+		LeasesLost: c.LeasesLost,
+		Unknowns:   c.Unknowns, UnknownSettled: c.UnknownSettled, Resends: c.Resends, Faults: c.Faults, FaultsProven: c.FaultsProven,
 		Points: c.Points,
 	}
 	return &out

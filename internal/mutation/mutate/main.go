@@ -10,8 +10,10 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"time"
 
 	"fencepost/internal/mutation"
+	"fencepost/internal/score"
 )
 
 func main() {
@@ -27,6 +29,8 @@ func run() error {
 	seed := flag.Uint64("seed", 1, "draws the sample")
 	only := flag.String("mutant", "", "judge this one alone")
 	goal := flag.Float64("goal", 95, "score in percent below which the run fails")
+	scores := flag.String("scores", "", "add the score to this file; -made says of which code it is")
+	made := flag.String("made", "", "COMMIT DIGEST of the code")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -54,12 +58,25 @@ func run() error {
 		return err
 	}
 	defer j.Close()
-	score, err := mutation.Sample(ctx, os.Stdout, j, mutants, known, *sample, *seed)
-	fmt.Printf("%s: %s\n", *pkg, score)
+	begun := time.Now()
+	found, err := mutation.Sample(ctx, os.Stdout, j, mutants, known, *sample, *seed)
+	fmt.Printf("%s: %s\n", *pkg, found)
 	if err != nil {
 		return err
 	}
-	if p, _, _ := score.Percent(); score.Survived > 0 && p < *goal {
+	if *scores != "" {
+		versions, err := score.Made(*made)
+		if err != nil {
+			return err
+		}
+		if err := (score.Score{
+			Kind: score.Mutation, Name: *pkg, Share: found.Share(), Took: time.Since(begun), Ended: time.Now().UTC(), Versions: versions,
+			About: fmt.Sprintf("drawn by seed %d from %d; %d equivalent, %d did not compile", *seed, len(mutants), found.Equivalent, found.NotCompiled),
+		}).Append(*scores); err != nil {
+			return err
+		}
+	}
+	if p, _, _ := found.Percent(); found.Survived > 0 && p < *goal {
 		return fmt.Errorf("the goal is %.0f %%", *goal)
 	}
 	return nil
