@@ -257,6 +257,10 @@ results: build ## Keep runs (RUNS="runs/…") as lines in results/ and write RES
 evidence: $(run_deps) ## Run a set at several contentions under many seeds; resumes where it stopped
 	@$(BIN)/fencepost evidence --set=$(or $(SET),locks) $(call flags,seeds first contention scenarios sink cassandra junit summary) $(call switches,fresh retry) $(cluster_flags) $(ARGS)
 
+.PHONY: campaign
+campaign: ## Make the evidence of a release, all of one commit, into results/; resumes where it stopped: make campaign [HOURS=2.5]
+	@scripts/campaign $(HOURS)
+
 .PHONY: power
 power: $(if $(and $(MUTANT),$(if $(findstring jobs-format-unsaid,$(MUTANT)),,other)),,previous) $(run_deps) ## Run every known-broken variant under its directed scenario; resumes where it stopped
 	@$(BIN)/fencepost power $(call flags,mutant sink seeds swarm) $(if $(RUNS),--times=$(RUNS)) $(call switches,fresh) $(cluster_flags) $(ARGS)
