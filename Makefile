@@ -181,7 +181,7 @@ test-unit: ## Run unit and property tests and simulation; needs only Go, uses -r
 	$(TEST_UNIT) $(RACE) $(if $(RACE),$$($(GO) list ./... | grep -vE '$(SEQUENTIAL)'),./...)
 	$(if $(RACE),$(TEST_UNIT) $(HEAVY))
 
-# Of a commit alone: SCORES=results/scores.jsonl adds what was found to RESULTS.md (make results).
+# SCORES=FILE keeps what was found. RESULTS.md takes it of a clean commit alone.
 scored = $(if $(SCORES),$1scores '$(abspath $(SCORES))' $1made '$(COMMIT) $(TREE)')
 .PHONY: sim
 sim: ## Simulate SEEDS clusters of the job engine (default 10000, from seed FIRST), and 24 days of schedules DAYS times (default 50): make sim SEEDS=10000
@@ -258,7 +258,7 @@ evidence: $(run_deps) ## Run a set at several contentions under many seeds; resu
 	@$(BIN)/fencepost evidence --set=$(or $(SET),locks) $(call flags,seeds first contention scenarios sink cassandra junit summary) $(call switches,fresh retry) $(cluster_flags) $(ARGS)
 
 .PHONY: campaign
-campaign: ## Make the evidence of a release, all of one commit, into results/; resumes where it stopped: make campaign [HOURS=2.5]
+campaign: ## Make the evidence of a release, all of one digest, into results/; resumes where it stopped: make campaign [HOURS=2.5]
 	@scripts/campaign $(HOURS)
 
 .PHONY: power

@@ -16,26 +16,28 @@ import (
 	"fencepost/reports/stat"
 )
 
-// conclusions is the first screen of RESULTS.md: what follows from the results of one tree, and what does
-// not. It says of each thing that was not measured that it was not.
+// conclusions is the first screen of RESULTS.md: what follows from the results of one tree, and what
+// does not. A line without data says so.
 func conclusions(md *strings.Builder, r results) {
 	md.WriteString("\n## What these results show, and what they do not\n\n")
 	core := r.ofCore()
 	for _, line := range []string{
-		safety(core), falseAlarms(core), provenFaults(core), r.directed(), r.undirected(), growths(r.runs), simulated(r.scores), mutated(r.scores), cost(r.benches),
-		"**Not shown:** that no bug is left. All runs are of three nodes and four workers on one machine, minutes long, under the faults of " +
-			"`fencepost list`; nothing here is of more nodes, of other hardware, of disks that lie, or of months of load. Latencies and " +
-			"throughput are this machine's; only ratios may be quoted.",
+		safety(core), notPassed(core), provenFaults(core), r.directed(), r.undirected(), growths(r.runs), simulated(r.scores),
+		mutated(r.scores), cost(r.benches),
+		"**Not shown:** that no bug is left. Most runs have three nodes and four workers on one machine and last a minute; none has more than " +
+			"four nodes. The faults are those of `fencepost list`: no other hardware, no disk that lies, no month of load. Latencies and " +
+			"throughput are this machine's; quote ratios.",
 	} {
 		md.WriteString("- " + line + "\n")
 	}
 }
 
-// ofCore are the runs of the core: what is said of it rests on these.
+// ofCore are the runs of the core whose effects were to be judged: what is said of it rests on these.
+// Drills have none, and a release or a twin says nothing of it.
 func (r results) ofCore() (out group) {
 	add := func(all []evidence.Result) {
 		for _, x := range all {
-			if x.Job.System == system.Core && !x.Job.Inert && evidence.MustFind(x.Job) == nil {
+			if x.Job.System == system.Core && !x.Job.Inert && !withoutEffects(x) {
 				out = append(out, x)
 			}
 		}
@@ -47,36 +49,58 @@ func (r results) ofCore() (out group) {
 	return out
 }
 
-// twice are the properties that an effect which happened twice, or never, violates.
-var twice = []string{EndToEndProperty}
+// withoutEffects reports whether a run was checked and could not have shown an effect that happened twice.
+func withoutEffects(r evidence.Result) bool {
+	return r.Check != nil && statusOf(r, EndToEndProperty) == checker.StatusNA
+}
+
+func statusOf(r evidence.Result, property string) checker.Status {
+	for _, p := range r.Check.Properties {
+		if p.ID == property {
+			return p.Status
+		}
+	}
+	return checker.StatusNA
+}
+
+// lostOrTwice are the properties that an effect which happened twice, or never, violates.
+var lostOrTwice = []string{EndToEndProperty, "P5", "P16", "P17"}
 
 func safety(core group) string {
-	if len(core) == 0 {
+	judged := slices.DeleteFunc(slices.Clone(core), func(r evidence.Result) bool {
+		return r.Check == nil || !slices.Contains([]checker.Status{checker.StatusPass, checker.StatusFail}, statusOf(r, EndToEndProperty)) ||
+			r.Verdict != checker.Pass && r.Verdict != checker.Fail
+	})
+	if len(judged) == 0 {
 		return "**Safety of the core:** not measured."
 	}
-	t := totalOf(core)
+	t := totalOf(judged)
 	jobs, effects := 0, 0
-	for _, r := range core {
-		if r.Check == nil {
-			continue
-		}
+	for _, r := range judged {
 		effects += r.Check.Counts.Effects
 		if ofJobs(r.Job) {
 			jobs += r.Check.Counts.Cycles
 		}
 	}
-	judged := core.count(func(r evidence.Result) bool { return r.Check != nil && r.Verdict != checker.Invalid })
-	fails := core.count(func(r evidence.Result) bool { return r.Verdict == checker.Fail })
-	doubled := core.count(func(r evidence.Result) bool {
-		return r.Verdict == checker.Fail && slices.ContainsFunc(r.Fired(), func(id string) bool { return slices.Contains(twice, id) })
+	fails := judged.count(func(r evidence.Result) bool { return r.Verdict == checker.Fail })
+	wrong := judged.count(func(r evidence.Result) bool {
+		return slices.ContainsFunc(lostOrTwice, func(id string) bool { return statusOf(r, id) == checker.StatusFail })
 	})
-	s := fmt.Sprintf("**Safety of the core:** in %s runs of %d scenarios under %d %s, with %s lock cycles, %s jobs and %s effects, %d had an effect twice or lost one; %d %s in all.",
-		measure.FormatCount(judged), t.scenarios, t.seeds, plural(t.seeds, "seed", "seeds"), measure.FormatCount(t.Cycles-jobs), measure.FormatCount(jobs),
-		measure.FormatCount(effects), doubled, fails, plural(fails, "was FAIL", "were FAIL"))
-	if doubled == 0 && judged > 0 {
-		s += fmt.Sprintf(" With 95 %% confidence, fewer than %.2g %% of such runs would.", 100*(1-math.Pow(0.05, 1/float64(judged))))
+	s := fmt.Sprintf("**Safety of the core:** in %s of %d %s under %d %s, with %s lock cycles, %s jobs and %s effects, %d had an "+
+		"effect twice or lost something (%s); %d %s FAIL in all.", counted(len(judged), "run", "runs"),
+		t.scenarios, plural(t.scenarios, "scenario", "scenarios"), t.seeds, plural(t.seeds, "seed", "seeds"), measure.FormatCount(t.Cycles-jobs),
+		measure.FormatCount(jobs), measure.FormatCount(effects), wrong, strings.Join(lostOrTwice, ", "), fails, plural(fails, "is", "are"))
+	if wrong == 0 {
+		s += fmt.Sprintf(" With 95 %% confidence, fewer than %.1f %% of such runs would.", upTo(100*(1-math.Pow(0.05, 1/float64(len(judged))))))
 	}
 	return s
+}
+
+// upTo rounds up to a tenth.
+func upTo(v float64) float64 { return math.Ceil(10*v) / 10 }
+
+func counted(n int, one, more string) string {
+	return measure.FormatCount(n) + " " + plural(n, one, more)
 }
 
 // ofJobs reports whether a scenario's cycles are jobs.
@@ -84,23 +108,30 @@ func ofJobs(j evidence.Job) bool {
 	return strings.HasPrefix(j.Scenario, "jobs-") || strings.HasPrefix(j.Scenario, "orders-")
 }
 
-func falseAlarms(core group) string {
+func notPassed(core group) string {
+	const head = "**Runs of the core that did not pass:** "
 	if len(core) == 0 {
-		return "**False alarms and findings:** not measured."
+		return head + "not measured."
 	}
-	red := slices.DeleteFunc(slices.Clone(core), func(r evidence.Result) bool { return r.Verdict == checker.Pass })
-	if len(red) == 0 {
-		return fmt.Sprintf("**False alarms and findings:** none in %d runs of the core.", len(core))
+	fails := core.count(func(r evidence.Result) bool { return r.Verdict == checker.Fail })
+	others := core.count(func(r evidence.Result) bool { return r.Verdict != checker.Fail && r.Verdict != checker.Pass })
+	repeated := core.count(func(r evidence.Result) bool { return r.Info.RepeatOf != "" })
+	s := fmt.Sprintf("%s%d of %d failed and %d showed nothing.", head, fails, len(core), others)
+	if fails+others > 0 {
+		s += " *Not as expected* has the cause of each, and whether it was a finding or a false alarm."
 	}
-	return fmt.Sprintf("**False alarms and findings:** %d of %d runs of the core were not PASS (%s). Which of the two each was is below (*Not as expected*).", len(red), len(core), red.verdicts(""))
+	if repeated > 0 {
+		s += fmt.Sprintf(" %d %s a second try, as the machine had been too busy.", repeated, plural(repeated, "was", "were"))
+	}
+	return s
 }
 
 func provenFaults(core group) string {
 	t := totalOf(core)
 	if t.Faults == 0 {
-		return "**Faults:** none was injected."
+		return "**Faults:** not measured."
 	}
-	return fmt.Sprintf("**Faults:** %s of %s were proven by another witness than the fault itself. A run with an unproven one is INVALID, never PASS.",
+	return fmt.Sprintf("**Faults:** %s of %s were proven by another witness than the fault itself. A run with one that is not is never PASS.",
 		measure.FormatCount(t.FaultsProven), measure.FormatCount(t.Faults))
 }
 
@@ -108,22 +139,26 @@ func (r results) directed() string {
 	rows := Power(system.Directed(), "", r.power)
 	_, caught, ran := masked(rows)
 	if ran == 0 {
-		return "**Known mistakes, directed faults:** not measured."
+		return "**Known mistakes under directed faults:** not measured."
 	}
-	var kills score.Share
+	runs, kills := 0, 0
 	for _, row := range rows {
-		kills.Good, kills.Of = kills.Good+row.Kills, kills.Of+row.Runs
+		runs, kills = runs+row.Runs, kills+row.Kills
 	}
-	return fmt.Sprintf("**Known mistakes, directed faults:** %d of %d variants that ran (of %d) were caught in every run; %d of %d runs, %s.",
-		caught, ran, len(rows), kills.Good, kills.Of, kills.Percent())
+	return fmt.Sprintf("**Known mistakes under directed faults:** %d of the %d variants that ran, of %d, were caught in every run; %d of %d runs.",
+		caught, ran, len(rows), kills, runs)
 }
 
 func (r results) undirected() string {
 	t := TotalOfSwarm(Swarm(system.Directed(), "", r.power))
 	if t.Ran == 0 {
-		return "**Unknown mistakes:** not measured: no variant ran under random faults alone."
+		return "**The same mistakes under random faults alone,** as if nobody knew them: not measured."
 	}
-	return fmt.Sprintf("**Unknown mistakes:** %s. What random faults do not find, only a directed scenario does.", t)
+	s := fmt.Sprintf("**The same mistakes under random faults alone,** as if nobody knew them: %s.", t)
+	if t.Found < t.Ran {
+		s += fmt.Sprintf(" Each of the others had at least %.0f s.", t.Least)
+	}
+	return s
 }
 
 func growths(runs group) string {
@@ -134,35 +169,45 @@ func growths(runs group) string {
 		}
 	}
 	if len(out) == 0 {
-		return "**Growth of memory, files, threads:** not measured for longer than a minute."
+		return "**Growth of memory, files, threads:** not measured."
 	}
 	return "**Growth of memory, files, threads** of the core, without faults: " + strings.Join(out, ", ") + "."
 }
 
 func simulated(scores []score.Score) string {
 	var out []string
-	for _, s := range ofKind(scores, score.Simulation) {
+	for _, s := range lastOf(scores, score.Simulation) {
 		out = append(out, fmt.Sprintf("%s of %s %s", measure.FormatCount(s.Good), measure.FormatCount(s.Of), s.Name))
 	}
 	if len(out) == 0 {
-		return "**Simulation of the job engine:** not measured at scale."
+		return "**Simulation of the job engine:** not measured."
 	}
 	return "**Simulation of the job engine:** " + strings.Join(out, " and ") + " broke no rule."
 }
 
 func mutated(scores []score.Score) string {
 	var out []string
-	for _, s := range ofKind(scores, score.Mutation) {
+	for _, s := range lastOf(scores, score.Mutation) {
 		out = append(out, s.Name+" "+s.Percent())
 	}
 	if len(out) == 0 {
-		return "**Small mistakes in the code:** not measured: no package was mutated."
+		return "**Small mistakes in the code** that unit tests find: not measured."
 	}
 	return "**Small mistakes in the code** that unit tests find: " + strings.Join(out, ", ") + "."
 }
 
-func ofKind(scores []score.Score, kind string) []score.Score {
-	return slices.DeleteFunc(slices.Clone(scores), func(s score.Score) bool { return s.Kind != kind })
+// lastOf are the last scores of a kind, by name.
+func lastOf(scores []score.Score, kind string) (out []score.Score) {
+	last := map[string]score.Score{}
+	for _, s := range scores {
+		if s.Kind == kind && !s.Ended.Before(last[s.Name].Ended) {
+			last[s.Name] = s
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(last)) {
+		out = append(out, last[name])
+	}
+	return out
 }
 
 // cost is the last headline of each subject, which is at the end of a benchmark's name.

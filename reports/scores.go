@@ -34,11 +34,11 @@ func scoresTable(md *strings.Builder, scores []score.Score) {
 		return
 	}
 	md.WriteString("\n## Simulations and mutations\n\nOf a simulation, how many clusters or calendars broke no rule (`make sim`). Of a package, how " +
-		"many small mistakes its tests found (`make mutation`). In brackets the 95 % Wilson interval.\n\n")
+		"many small mistakes the tests of that commit found (`make mutation`). In brackets the 95 % Wilson interval.\n\n")
 	var rows [][]string
 	for _, s := range scores {
 		rows = append(rows, []string{s.Kind, s.Name, fmt.Sprint(s.Of), fmt.Sprint(s.Good), s.Percent(), s.About,
 			measure.FormatDuration(s.Took.Round(time.Second)), s.Versions[evidence.CommitKey]})
 	}
-	table(md, []string{"Kind", "Of", "Trials", "As they must be", "Share", "Drawn", "Time", "fencepost"}, rows)
+	table(md, []string{"Kind", "Subject", "Trials", "Passed", "Share", "Sample", "Time", "fencepost"}, rows)
 }

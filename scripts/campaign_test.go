@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestCampaign: every set is a step, and what no commit would answer for is not begun.
+// TestCampaign: each kind of evidence is a step, and what no commit would answer for is not begun.
 func TestCampaign(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "bash", "campaign", "--list").Output()
@@ -19,8 +19,8 @@ func TestCampaign(t *testing.T) {
 	steps := strings.Split(strings.TrimSpace(string(out)), "\n")
 	for _, want := range []string{
 		"evidence --set=locks --first=1 --", "evidence --set=locks --first=5 --", "evidence --set=jobs --first=3 --", "evidence --set=orders", "evidence --set=paxos",
-		"evidence --set=bugs", "evidence --set=releases", "evidence --set=locks --sink=http", "evidence --set=locks --sink=postgres", "field --", "power --seeds=3",
-		"power --swarm=20m", "kept flat ", "kept jobs-flat ", "scored simulation clusters", "scored mutation core/lock", "benchmark 2 jobs ",
+		"evidence --set=bugs", "evidence --set=locks --sink=http", "evidence --set=locks --sink=postgres", "field --", "power --seeds=3",
+		"power --swarm=20m", "soak flat ", "soak jobs-flat ", "scored simulation clusters", "scored mutation core/lock", "benchmark 2 jobs ",
 	} {
 		if !slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, want) }) {
 			t.Errorf("no step is %q", want)

@@ -64,8 +64,11 @@ func Made(by string) (map[string]string, error) {
 	return map[string]string{"fencepost": commit, "tree": tree}, nil
 }
 
-// Append adds a line to a file, which need not exist.
+// Append adds a line to a file, which need not exist. Without a trial there is no score.
 func (s Score) Append(file string) error {
+	if s.Of < 1 {
+		return fmt.Errorf("%s %s: no trial, no score", s.Kind, s.Name)
+	}
 	line, err := json.Marshal(s)
 	if err != nil {
 		return err

@@ -49,6 +49,9 @@ func TestAppend(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[1]), &s); err != nil || len(lines) != 3 || s.Name != "two" || s.Good != 3 || s.Of != 4 {
 		t.Errorf("%q, %v", text, err)
 	}
+	if err := (Score{Kind: Mutation, Name: "none", Versions: versions}).Append(file); err == nil {
+		t.Error("a score without a trial was kept")
+	}
 	if _, err := Made("abc"); err == nil {
 		t.Error("a commit without a digest was taken")
 	}
