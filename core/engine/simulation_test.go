@@ -147,6 +147,20 @@ func TestSeedsThatFoundSomething(t *testing.T) {
 	}
 }
 
+// TestSeedsThatWereJudgedWrongly: what these runs did was right, and a rule had said that it was not.
+func TestSeedsThatWereJudgedWrongly(t *testing.T) {
+	race.Skip(t)
+	t.Parallel()
+	for what, cfg := range map[string]enginetest.Config{
+		"a late retirement named a job that was forgotten and enqueued again, and removed nothing": enginetest.Draw(3150),
+		"an owner fired what another one, whose clock was ahead, had queued":                       enginetest.DrawDays(9, enginetest.Span),
+	} {
+		for rule, violation := range enginetest.Run(t, cfg).Violations {
+			t.Errorf("where once %s: %s: %s", what, rule, violation)
+		}
+	}
+}
+
 func inOrder(counts map[string]int) string {
 	var out []string
 	for k, v := range counts {

@@ -21,6 +21,8 @@ type yearLog struct {
 	first   int64 // of its nominal times; -1: it was never put
 	state   schedule.State
 	got     map[int64]int // jobs by nominal time
+	// queued are the nominal times that have waited for the occurrence before them.
+	queued map[int64]bool
 	// owed: since when an owner, by its own clock, has had a nominal time to decide.
 	owed  time.Time
 	fence int64
@@ -33,7 +35,7 @@ func (w *World) judgeCalendar(t *truth) {
 	shards := map[store.ShardID][]*yearLog{}
 	for _, s := range w.schedules {
 		id := w.scheduleID(s)
-		l := &yearLog{def: s.defs[0], upset: len(s.defs) > 1, first: -1, got: map[int64]int{}}
+		l := &yearLog{def: s.defs[0], upset: len(s.defs) > 1, first: -1, got: map[int64]int{}, queued: map[int64]bool{}}
 		logs[string(id)] = l
 		shards[shardIn(s.queue, id)] = append(shards[shardIn(s.queue, id)], l)
 	}
@@ -53,6 +55,12 @@ func (w *World) judgeCalendar(t *truth) {
 				l := logs[op.Row.ID]
 				s, _ := t.scheduleIn(map[store.Key]store.Row{op.Row.Key: op.Row, scheduleKey(op.Row.ID, 0): {Body: []byte("{}")}}, op.Row.ID)
 				w.excuse(l, s.state, told.op.Wall)
+				for _, o := range s.state.Queue {
+					if o.Trigger == "" {
+						w.comes(l, o.Nominal, told.p.node, c.At)
+						l.queued[o.Nominal] = true
+					}
+				}
 				if l.state = s.state; l.first < 0 {
 					l.first = s.state.Created
 				}
@@ -63,9 +71,7 @@ func (w *World) judgeCalendar(t *truth) {
 				}
 				l := logs[string(job.ScheduleID(c.Shard.Queue, j.Occurrence.Schedule, w.cfg.shards))]
 				l.got[j.Occurrence.Nominal]++
-				if top := w.shownBy(told.p.node, c.At).UnixMilli(); j.Occurrence.Nominal > top {
-					w.violate("calendar", "%s: a job %d ms before its time", j.Key, j.Occurrence.Nominal-top)
-				}
+				w.comes(l, j.Occurrence.Nominal, told.p.node, c.At)
 			}
 		}
 		if told.op.Kind == engine.OpTick {
@@ -81,6 +87,14 @@ func (w *World) judgeCalendar(t *truth) {
 		if most := w.disturbed(); d > most {
 			w.violate("calendar-unowned", "%s had no owner for %s, and all that happened explains %s", shard, d, most)
 		}
+	}
+}
+
+// comes judges that a nominal time has come by the clock of the owner who decides it: who takes its queue
+// over later fires what waits in it, whatever its own clock shows.
+func (w *World) comes(l *yearLog, nominal int64, node int, at time.Time) {
+	if top := w.shownBy(node, at).UnixMilli(); nominal > top && !l.queued[nominal] {
+		w.violate("calendar", "%s at %d: fired or queued %d ms before its time", l.def.Key, nominal, nominal-top)
 	}
 }
 

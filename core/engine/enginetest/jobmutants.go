@@ -3,6 +3,8 @@ package enginetest
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"fencepost/core/engine"
@@ -157,6 +159,20 @@ var otherMutants = []Mutant{
 			return right(ctx, shard, job.FirstRunID(below.Fence()+1), ended)
 		}
 	})},
+	{Name: "what was retired once is retired again, below the runs of today", Rules: []string{"retire"}, Under: "again",
+		Plant: func(w *World, s store.Shards, o *engine.Options) store.Shards {
+			var mu sync.Mutex
+			had := map[store.ShardID][]job.ID{}
+			return retiring(func(right retire) retire {
+				return func(ctx context.Context, shard store.ShardID, below job.RunID, ended []job.ID) error {
+					mu.Lock()
+					had[shard] = append(had[shard], ended...)
+					all := slices.Compact(slices.Sorted(slices.Values(had[shard])))
+					mu.Unlock()
+					return right(ctx, shard, below, all)
+				}
+			})(w, s, o)
+		}},
 	{Name: "jobs-swept-before-retired", Rules: []string{"retire"}, Under: "retires", Plant: retiring(func(right retire) retire {
 		return func(ctx context.Context, shard store.ShardID, below job.RunID, ended []job.ID) error {
 			_ = right(ctx, shard, below, ended)

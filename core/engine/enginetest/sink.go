@@ -101,7 +101,6 @@ func (s *simSink) Retire(ctx context.Context, issuer string, below int64, resour
 	var n int // not the result: what was given up may still happen
 	var err error
 	failed := s.call(ctx, fmt.Sprint("retire ", issuer, resources), func() {
-		s.w.judgeRetire(issuer, job.RunID(below), resources)
 		before := map[string][]sink.Entry{}
 		for _, r := range resources {
 			before[r], _ = s.w.sink.Ledger(context.Background(), r)
@@ -110,11 +109,16 @@ func (s *simSink) Retire(ctx context.Context, issuer string, below int64, resour
 		s.w.mu.Lock()
 		defer s.w.mu.Unlock()
 		s.w.counts["retired"] += n
+		var removed []string
 		for _, r := range resources {
 			if left, _ := s.w.sink.Ledger(context.Background(), r); len(left) == 0 {
 				s.w.retired[r] = append(s.w.retired[r], before[r]...)
+				if len(before[r]) > 0 {
+					removed = append(removed, r)
+				}
 			}
 		}
+		s.w.judgeRetireLocked(issuer, job.RunID(below), removed)
 	})
 	if failed != nil {
 		return 0, failed
@@ -122,8 +126,9 @@ func (s *simSink) Retire(ctx context.Context, issuer string, below int64, resour
 	return n, err
 }
 
-// judgeRetire checks, as it happens, that what is retired is over for good.
-func (w *World) judgeRetire(issuer string, below job.RunID, resources []string) {
+// judgeRetireLocked checks, as it happens, that what is removed is over for good. A call that comes late
+// may name a job that was forgotten and enqueued again since: what that one has done stays.
+func (w *World) judgeRetireLocked(issuer string, below job.RunID, removed []string) {
 	ids := w.shardIDs()
 	id := ids[slices.IndexFunc(ids, func(id store.ShardID) bool { return engine.Issuer(id) == issuer })]
 	head, rows := w.store.ShardRows(id)
@@ -133,13 +138,13 @@ func (w *World) judgeRetire(issuer string, below job.RunID, resources []string) 
 		case r.Kind == store.KindJob:
 			states[r.ID] = job.State(r.State)
 		case r.Kind == store.KindRunning && run.Fence() == head.Fence && run < below:
-			w.violate("retire", "%s: run %s of job %s is at work, and what is below %s is retired", id, run, r.ID, below)
+			w.violateLocked("retire", "%s: run %s of job %s is at work, and what is below %s is retired", id, run, r.ID, below)
 		}
 	}
-	for _, r := range resources {
+	for _, r := range removed {
 		switch s, there := states[strings.TrimPrefix(r, "job/"+id.Queue+"/")]; {
 		case there && (!s.Ended() || s == job.DLQ):
-			w.violate("retire", "%s: %s is retired, and its job is %s", id, r, s)
+			w.violateLocked("retire", "%s: %s is retired, and its job is %s", id, r, s)
 		}
 	}
 }
