@@ -24,7 +24,7 @@ type backoffStory struct {
 	slow       int64  // by how much its owner is late to write that
 	dead       bool   // it is given up instead
 	by         string // who claims it again
-	ahead      int64  // by how much the wall clock of w2 is ahead
+	ahead      int64  // by how much the wall clock of who claims it is ahead then
 }
 
 func newBackoff() *backoffStory {
@@ -126,6 +126,9 @@ func TestBackoffAndLimits(t *testing.T) {
 		"the next owner keeps to it":                        {func(y *backoffStory) { y.by = "w2.1" }, "", ""},
 		"the next owner forgets it":                         {func(y *backoffStory) { y.by, y.again = "w2.1", 400 }, "it waited for", early},
 		"the next owner's clock is ahead":                   {func(y *backoffStory) { y.by, y.again, y.ahead = "w2.1", 400, 700 }, "", ""},
+		"its host's clock is set back meanwhile":            {func(y *backoffStory) { y.again, y.ahead = 1300, -200 }, "", ""},
+		"its host's clock is set ahead meanwhile":           {func(y *backoffStory) { y.again, y.ahead = 1080, 200 }, "", ""},
+		"its host's clock is set back, and it waits longer": {func(y *backoffStory) { y.due, y.again, y.ahead = 2071, 2300, -200 }, "it is made due after 1996 ms", "backoff-exceeded"},
 		"given up too early":                                {func(y *backoffStory) { y.dead = true }, "gives it up after 1 of 3 attempts", ""},
 		"given up after its last attempt":                   {func(y *backoffStory) { y.dead, y.max = true, 1 }, "", ""},
 		"given up as its handler asks for it":               {func(y *backoffStory) { y.dead, y.why = true, "not to be tried again: no" }, "", ""},

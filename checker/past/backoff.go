@@ -1,14 +1,16 @@
 package past
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strings"
 
 	"fencepost/harness/record/history"
 )
 
 // BackoffSlack is by how much a retry may seem to come too early or too late, in ms: clocks are
-// read before and after what they date, cut to the ms, and those of a host are slewed.
+// read before and after what they date, cut to the ms, and those of a host are slewed between.
 const BackoffSlack = 50
 
 // Backoff is what a policy has a job wait after its attempt-th failed attempt, in ms, before
@@ -68,7 +70,7 @@ func (a *Past) Retries(j *Job) (judged int, wrong []WrongRetry) {
 			continue
 		}
 		life := history.Life(failed.Proc)
-		offset, known := a.wallLead(life)
+		offset, known := a.wallLead(life, failed.TS)
 		if !known {
 			continue
 		}
@@ -93,7 +95,7 @@ func (a *Past) Retries(j *Job) (judged int, wrong []WrongRetry) {
 		}
 		x.Step = j.Steps[i+1]
 		claimed := x.Step.Write.Main().Invoke
-		other, known := a.wallLead(history.Life(claimed.Proc))
+		other, known := a.wallLead(history.Life(claimed.Proc), claimed.TS)
 		x.Waited = (claimed.TS - failed.TS) / 1e6
 		if known && x.Waited < x.Least-BackoffSlack-max(0, other-offset) {
 			wrong = append(wrong, x)
@@ -102,30 +104,52 @@ func (a *Past) Retries(j *Job) (judged int, wrong []WrongRetry) {
 	return judged, wrong
 }
 
-// wallLead is by how much a life's wall clock leads the clock of the history, in ms, by the
-// starts of its runs. It is not known of a life without starts, nor of one whose clocks a fault
-// has set.
-func (a *Past) wallLead(life string) (lead int64, known bool) {
+// leadReading is by how much a wall clock led the clock of the history at an instant, in ms, or more.
+type leadReading struct{ ts, lead int64 }
+
+// leadsNear is for how long a reading of a wall clock's lead is good, in ns: a host's clock is slewed,
+// or set by small steps, while a run goes on.
+const leadsNear = 1e9
+
+// wallLead is by how much a life's wall clock leads the clock of the history at an instant, in ms, by
+// the starts of its runs about then. It is not known of a life without starts, nor of one whose clocks
+// a fault has set.
+func (a *Past) wallLead(life string, ts int64) (lead int64, known bool) {
 	if len(a.Clocks[life]) > 0 {
 		return 0, false
 	}
 	if a.leads == nil {
-		a.leads = map[string]int64{}
+		a.leads = map[string][]leadReading{}
 		for _, j := range a.Jobs.List {
 			for _, e := range j.Starts {
 				if e.WallMS() == 0 || e.DecidedAt == 0 || e.DecidedAt > e.TS {
 					continue // undated, or dated after the start itself (P7)
 				}
-				// The wall clock is read after the other: the least difference is the best.
-				of, d := history.Life(e.Proc), e.WallMS()-e.DecidedAt/1e6
-				if old, there := a.leads[of]; !there || d < old {
-					a.leads[of] = d
-				}
+				of := history.Life(e.Proc)
+				a.leads[of] = append(a.leads[of], leadReading{e.DecidedAt, e.WallMS() - e.DecidedAt/1e6})
 			}
 		}
+		for _, readings := range a.leads {
+			slices.SortFunc(readings, func(x, y leadReading) int { return cmp.Or(cmp.Compare(x.ts, y.ts), cmp.Compare(x.lead, y.lead)) })
+		}
 	}
-	lead, known = a.leads[life]
-	return lead, known
+	readings := a.leads[life]
+	if len(readings) == 0 {
+		return 0, false
+	}
+	next, _ := slices.BinarySearchFunc(readings, ts, func(r leadReading, ts int64) int { return cmp.Compare(r.ts, ts) })
+	if next == len(readings) || next > 0 && ts-readings[next-1].ts < readings[next].ts-ts {
+		next--
+	}
+	lead = readings[next].lead // the nearest
+	// The wall clock is read after the other: the least of several is the best.
+	for n := next; n >= 0 && readings[n].ts >= ts-leadsNear; n-- {
+		lead = min(lead, readings[n].lead)
+	}
+	for n := next; n < len(readings) && readings[n].ts <= ts+leadsNear; n++ {
+		lead = min(lead, readings[n].lead)
+	}
+	return lead, true
 }
 
 // Overrun is a run that went on for longer than its job may.

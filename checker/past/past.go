@@ -42,7 +42,7 @@ type Past struct {
 	Points   map[string]int
 	Clocks   map[string][]*history.Event // clock notes by life
 	walls    map[string][]wallReading    // of clocks that are right, by life; see readWalls
-	leads    map[string]int64            // see wallLead
+	leads    map[string][]leadReading    // by life, in order of time; see wallLead
 	Shapes   []*history.Event            // statement notes: those of the links, then what workers say
 	Witness  Witness
 	// Record is what is wrong with the record itself; Lost counts what shows that it lacks

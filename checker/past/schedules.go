@@ -392,7 +392,7 @@ func (a *Past) endOf(root *Job) (end int64, known bool) {
 	if f == nil {
 		return 0, false
 	}
-	lead, known := a.wallLead(history.Life(f.Proc))
+	lead, known := a.wallLead(history.Life(f.Proc), f.TS)
 	return f.TS/1e6 + lead, known
 }
 
