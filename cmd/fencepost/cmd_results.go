@@ -37,7 +37,8 @@ func newResultsCmd() *cobra.Command {
 		Long: `Keeps what RESULTS.md needs of each RUN (a directory under runs/, of a chaos run that
 was checked or of a benchmark) as a line of a file in results/, and then writes RESULTS.md from
 everything in results/ and the list of known-broken variants. Any clone of the repository can
-write it again. Without RUN it only does that. To forget a run, remove its line.
+write it again. Without RUN it only does that. To forget a run, remove its line. A run that was
+interrupted is refused. Scores (make sim, make mutation) are lines that SCORES=results/scores.jsonl adds.
 
 Results of code with this tool's digest (docs/evidence.md) come first, older ones below. What
 ended as it should, and a benchmark, is refused if a changed work tree made it, or a commit that
@@ -203,6 +204,9 @@ func (f resultsFlags) keepChaos(dir string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if why := r.Info.Interrupted; why != "" && r.Verdict != checker.Fail {
+		return usageError(fmt.Errorf("%s was interrupted (%s): it shows less than it was to; let it end", r.Info.Run, why))
 	}
 	if err := refuse([]maker{{r.Info.Run, r.Info.Versions, reports.AsExpected(r)}}, repoAround(f.dir)); err != nil {
 		return err

@@ -125,10 +125,20 @@ func TestResultsRefuse(t *testing.T) {
 	if err := os.Remove(filepath.Join(unchecked, rundir.VerdictFile)); err != nil {
 		t.Fatal(err)
 	}
+	cut := chaosRunBy(t, "cut", checker.Pass, madeBy)
+	info, err := rundir.ReadInfo(cut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info.Interrupted = "stopped by a signal"
+	if err := rundir.WriteJSON(filepath.Join(cut, rundir.InfoFile), info); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name, dir, want string
 		usage           bool
 	}{
+		{"interrupted", cut, "cut was interrupted (stopped by a signal)", true},
 		{"nothing there", filepath.Join(t.TempDir(), "gone"), "no such file", true},
 		{"an empty directory", t.TempDir(), "neither a chaos run", true},
 		{"not checked", unchecked, "check it first", false},
