@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -60,9 +61,9 @@ func TestDigest(t *testing.T) {
 		changes    bool
 	}{
 		{"README.md", "x", false}, {"docs/a.md", "x", false}, {"reports/r.go", "x", false}, {"core/doc.md", "x", false},
-		{"core/a_test.go", "x", false}, {"checker/testdata/x.json", "x", false}, {"core/x.out", "x", false},
+		{"core/a_test.go", "x", false}, {"core/engine/enginetest/e.go", "x", false}, {"scenarios/steady.yaml", "x", false}, {"checker/testdata/x.json", "x", false}, {"core/x.out", "x", false},
 		{"core/a.go", "x", true}, {"core/new.go", "x", true}, {"harness/h.go", "x", true}, {"checker/c.go", "x", true},
-		{"scenarios/steady.yaml", "x", true}, {"examples/orders/o.go", "x", true}, {"go.mod", "x", true}, {"go.sum", "x", true},
+		{"core/sink/sinktest/s.go", "x", true}, {"examples/orders/o.go", "x", true}, {"go.mod", "x", true}, {"go.sum", "x", true},
 	} {
 		write(c.name, c.text)
 		got := digest()
@@ -83,5 +84,27 @@ func TestDigest(t *testing.T) {
 	git("commit", "-qam", "gone")
 	if gone == first || digest("HEAD") != gone {
 		t.Errorf("without a file: %s, was %s, committed %s", gone, first, digest("HEAD"))
+	}
+}
+
+// TestDigestHasAllThatIsBuilt: what the digest leaves out is in no executable.
+func TestDigestHasAllThatIsBuilt(t *testing.T) {
+	t.Parallel()
+	left := regexp.MustCompile(`/(cassandra|engine|link|postgres|query|scheduler|store)test$`)
+	if !strings.Contains(Digest, strings.TrimSuffix(left.String(), "$")) {
+		t.Fatal("the digest leaves out something else")
+	}
+	for _, args := range [][]string{{"./cmd/...", "./core/cmd/..."}, {"-tags", "broken", "./cmd/..."}} {
+		cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-deps"}, args...)...)
+		cmd.Dir = ".."
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pkg := range strings.Fields(string(out)) {
+			if strings.HasPrefix(pkg, "fencepost/") && left.MatchString(pkg) {
+				t.Errorf("%v: %s is built, and not in the digest", args, pkg)
+			}
+		}
 	}
 }

@@ -132,7 +132,7 @@ func (f evidenceFlags) run(cmd *cobra.Command) error {
 		if readErr != nil {
 			err = errors.Join(err, readErr)
 		}
-		return standing(jobs, evidence.OfTree(all, today())), err
+		return standing(jobs, ofToday(all)), err
 	})
 }
 

@@ -192,7 +192,7 @@ func (f fieldFlags) twins(ctx context.Context, loop *evidence.Loop, store *evide
 	if err != nil {
 		return t, err
 	}
-	twins := evidence.FieldTwins(slices.DeleteFunc(evidence.OfTree(all, loop.Tree), func(r evidence.Result) bool { return !slices.Contains(jobs, r.Job) }))
+	twins := evidence.FieldTwins(slices.DeleteFunc(ofToday(all), func(r evidence.Result) bool { return !slices.Contains(jobs, r.Job) }))
 	if len(twins) == 0 {
 		return t, nil
 	}

@@ -58,7 +58,7 @@ func printPoints(ctx context.Context, out io.Writer, f recheckFlags, args []stri
 			if err != nil {
 				return usageError(err)
 			}
-			mine := evidence.OfTree(some, today())
+			mine := ofToday(some)
 			if len(mine) < len(some) {
 				fmt.Fprintf(out, "%s: %d of %d results are of other code and not in the table\n", arg, len(some)-len(mine), len(some))
 			}

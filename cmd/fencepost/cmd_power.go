@@ -173,7 +173,7 @@ func (f powerFlags) run(cmd *cobra.Command) error {
 		if err != nil {
 			return errors.Join(loopErr, err)
 		}
-		return judgePower(out, mine, f.sink, evidence.OfTree(all, today()), loopErr)
+		return judgePower(out, mine, f.sink, ofToday(all), loopErr)
 	})
 }
 

@@ -124,7 +124,7 @@ func (f powerFlags) runSwarm(cmd *cobra.Command, mine []system.System) error {
 	if err != nil {
 		return err
 	}
-	h.results = evidence.OfTree(all, today())
+	h.results = ofToday(all)
 	var first []evidence.Job
 	for _, s := range h.variants {
 		first = append(first, h.job(s, 1))
@@ -139,7 +139,7 @@ func (f powerFlags) runSwarm(cmd *cobra.Command, mine []system.System) error {
 		if err != nil {
 			return errors.Join(loopErr, err)
 		}
-		return judgeSwarm(out, reports.Swarm(h.variants, f.sink, evidence.OfTree(all, today())), f.swarm, loopErr)
+		return judgeSwarm(out, reports.Swarm(h.variants, f.sink, ofToday(all)), f.swarm, loopErr)
 	})
 }
 

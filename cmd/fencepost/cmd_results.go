@@ -291,8 +291,13 @@ func (r *repo) tree(commit string) (string, error) {
 		r.trees[commit] = ""
 		return "", nil
 	}
+	// What a digest is of may change: a commit's own script says what it was.
+	script, err := git(r.dir, "show", commit+":scripts/digest")
+	if err != nil {
+		script = scripts.Digest
+	}
 	cmd := exec.Command("bash", "-s", commit)
-	cmd.Dir, cmd.Stdin = r.dir, strings.NewReader(scripts.Digest)
+	cmd.Dir, cmd.Stdin = r.dir, strings.NewReader(script)
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("digest of commit %s: %w", commit, err)

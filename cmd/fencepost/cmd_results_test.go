@@ -297,15 +297,24 @@ func TestResultsInARepository(t *testing.T) {
 	if err != nil || len(tree) != 16 {
 		t.Fatalf("tree %q, %v", tree, err)
 	}
+	// A digest is what its commit's own script says.
+	if err := errors.Join(os.Mkdir(filepath.Join(home, "scripts"), 0o755), os.WriteFile(filepath.Join(home, "scripts", "digest"), []byte("echo 0123456789abcdef\n"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	run("add", ".")
+	run("commit", "-q", "-m", "two")
+	second := run("rev-parse", "--short=12", "HEAD")
 	for _, c := range []struct {
 		name     string
 		versions map[string]string
 		want     string
 	}{
+		{"its tree, by another script", map[string]string{evidence.CommitKey: second, evidence.TreeKey: "0123456789abcdef"}, ""},
+		{"its tree, by today's script", map[string]string{evidence.CommitKey: second, evidence.TreeKey: tree}, "said to be made by the tree " + tree},
 		{"its tree", map[string]string{evidence.CommitKey: commit, evidence.TreeKey: tree}, ""},
 		{"older than digests", map[string]string{evidence.CommitKey: commit}, ""},
 		{"another tree", map[string]string{evidence.CommitKey: commit, evidence.TreeKey: aTree}, "said to be made by the tree " + aTree},
-		{"a commit that was squashed", map[string]string{evidence.CommitKey: "0123456789ab", evidence.TreeKey: tree}, ""},
+		{"a commit that was squashed", map[string]string{evidence.CommitKey: "0123456789ab", evidence.TreeKey: "0123456789abcdef"}, ""},
 		{"another commit", map[string]string{evidence.CommitKey: "0123456789ab", evidence.TreeKey: aTree}, "which is not in"},
 		{"another commit, older than digests", map[string]string{evidence.CommitKey: "0123456789ab"}, "which is not in"},
 	} {

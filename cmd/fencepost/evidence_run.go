@@ -45,7 +45,7 @@ func (r runner) loop(store *evidence.Store, s *site, out *output) *evidence.Loop
 		fmt.Fprintf(out, "note: what is stored is %s, so fencepost results will refuse what of it is as it should be\n", why)
 	}
 	return &evidence.Loop{
-		Store: store, Show: out.show, Run: r.runAt(s, out), Tree: today(),
+		Store: store, Show: out.show, Run: r.runAt(s, out), Tree: today(), Plan: planDigest,
 		Heal: func(ctx context.Context) error {
 			if s.cluster == nil {
 				return nil // the next run starts one
@@ -117,10 +117,11 @@ func (r runner) runAt(s *site, out *output) func(context.Context, evidence.Job) 
 		if r.verbose {
 			to = out
 		}
-		f := chaosFlags{nodes: nodeChoice{release: j.Cassandra}}
+		f, made := chaosFlags{nodes: nodeChoice{release: j.Cassandra}}, versions(c)
+		made[evidence.PlanKey] = drawn.Digest()
 		dir, verdict, err := carryOut(ctx, run.Options{
 			Plan: drawn, System: sys, Cluster: c, Backend: s.backend, BinDir: r.bin, RunsDir: r.runs,
-			Command: f.command(job{drawn.Spec.Name, drawn, sys, len(spec.Workloads) > 0}), Versions: versions(c),
+			Command: f.command(job{drawn.Spec.Name, drawn, sys, len(spec.Workloads) > 0}), Versions: made,
 		}, to)
 		res.Dir = dir
 		err = errors.Join(err, keepConsole(dir, &console))
@@ -134,6 +135,20 @@ func (r runner) runAt(s *site, out *output) func(context.Context, evidence.Job) 
 		res.Verdict, res.Check = verdict.Verdict, evidence.Condense(*verdict)
 		return res, measured(dir, &res)
 	}
+}
+
+// planDigest is the digest of the plan that a job has with this tool; "" if it has none.
+func planDigest(j evidence.Job) string {
+	_, _, drawn, err := planOf(j)
+	if err != nil {
+		return ""
+	}
+	return drawn.Digest()
+}
+
+// ofToday are the results that count for this tool.
+func ofToday(all []evidence.Result) []evidence.Result {
+	return evidence.Current(all, today(), planDigest)
 }
 
 // planOf makes a job's plan, with the system that it is for.

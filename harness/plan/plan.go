@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -140,6 +141,15 @@ func draw(rng *rand.Rand, t string, nodes, workers int) []string {
 		return all("w", workers)
 	}
 	return []string{t}
+}
+
+// Digest is the same for two plans of the same runs, and for no others: 16 hex digits.
+func (p *Plan) Digest() string {
+	b, err := yaml.Marshal(p)
+	if err != nil {
+		panic(err) // it is plain values
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(b))[:16]
 }
 
 // Write stores the plan as YAML.

@@ -53,6 +53,29 @@ func TestPlanIsDrawnFromTheSeed(t *testing.T) {
 	}
 }
 
+// TestDigest: of the same plan it is the same, of another seed's or another scenario's it is not.
+func TestDigest(t *testing.T) {
+	t.Parallel()
+	digest := func(name string, seed uint64) string {
+		spec, err := scenario.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := New(*spec, seed, "core")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Digest()
+	}
+	one := digest("swarm", 1)
+	if again := digest("swarm", 1); len(one) != 16 || again != one {
+		t.Errorf("%s, then %s", one, again)
+	}
+	if digest("swarm", 2) == one || digest("partition", 1) == one {
+		t.Error("two plans have one digest")
+	}
+}
+
 func TestPlanNumbersInjections(t *testing.T) {
 	t.Parallel()
 	s, err := scenario.Load("lost-replies")

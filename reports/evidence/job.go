@@ -137,11 +137,13 @@ func Worst(v, w checker.Verdict) checker.Verdict {
 }
 
 // Keys of rundir.Info's Versions: the commit that the tool was built from, with
-// DirtyCommit behind it for a changed work tree, and the digest of what decides a verdict.
+// DirtyCommit behind it for a changed work tree, the digest of the code that decides a verdict, and
+// that of the run's plan.
 const (
 	CommitKey   = "fencepost"
 	DirtyCommit = "-dirty"
 	TreeKey     = "tree"
+	PlanKey     = "plan"
 )
 
 // Version of the format of a stored result.

@@ -30,6 +30,9 @@ type Loop struct {
 	// Tree is the digest of what decides a verdict today. Results of another one are not
 	// done: they stay, and count for nothing here, until a PASS replaces a PASS. "": all count.
 	Tree string
+	// Plan is the digest of the plan that a job has today. Results of another plan are not done either.
+	// nil: all count.
+	Plan func(Job) string
 	// Fresh runs jobs again that have a result; an old PASS is then replaced.
 	Fresh bool
 	// Retry runs jobs again whose verdict is not PASS.
@@ -102,7 +105,7 @@ func (l *Loop) Do(ctx context.Context, jobs iter.Seq[Job], total int) (Tally, er
 	for j := range jobs {
 		t.Jobs++
 		old := have[j]
-		current := OfTree(old, l.Tree)
+		current := Current(old, l.Tree, l.Plan)
 		if !l.wanted(current) {
 			t.count(current)
 			e.left--
@@ -227,6 +230,14 @@ func (e eta) rest() time.Duration {
 // OfTree are the results that code with this digest decided; "": all.
 func OfTree(all []Result, tree string) []Result {
 	return slices.DeleteFunc(slices.Clone(all), func(r Result) bool { return tree != "" && r.Tree() != tree })
+}
+
+// Current are the results of code with this digest, of runs whose plan is the one that the job has with
+// it: a scenario that is changed makes its own results old alone. No digest: all.
+func Current(all []Result, tree string, plan func(Job) string) []Result {
+	return slices.DeleteFunc(OfTree(all, tree), func(r Result) bool {
+		return tree != "" && plan != nil && r.Info.Versions[PlanKey] != plan(r.Job)
+	})
 }
 
 // Commits lists the commits of which results were made, sorted.

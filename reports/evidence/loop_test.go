@@ -265,4 +265,15 @@ func TestOtherCode(t *testing.T) {
 		t.Errorf("stored %q, want %q", have, want)
 	}
 	r.archives(store)
+
+	// A job whose plan is another one is done again, and no other.
+	l.Plan = func(j Job) string {
+		if j.Seed == 3 {
+			return "changed"
+		}
+		return ""
+	}
+	if tally, err := l.Do(t.Context(), slices.Values(jobs(3)), 3); err != nil || tally.Ran != 1 || tally.Done != 3 {
+		t.Errorf("another plan: tally %+v, error %v", tally, err)
+	}
 }
