@@ -138,11 +138,14 @@ func (o *owner) rowsOf(id job.ID) (got lookup, err error) {
 // This process must own the shard, else the cause is ErrNotOwner. The error is a
 // *CommandError, or a *job.InvalidError.
 func (e *Engine) SetPaused(ctx context.Context, id store.ShardID, on bool) (duplicate bool, err error) {
-	s := e.shard(id)
-	if s == nil {
+	i := &intent{kind: doPause, pause: on, shard: id, wait: newWaiter()}
+	s, err := e.find(ctx, id)
+	switch {
+	case err != nil:
+		return false, i.notRead(err)
+	case s == nil:
 		return false, &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", id)}
 	}
-	i := &intent{kind: doPause, pause: on, shard: id, wait: newWaiter()}
 	a, err := e.ask(ctx, s, i)
 	return a.duplicate, err
 }

@@ -220,3 +220,29 @@ func TestNobodyWaits(t *testing.T) {
 		r.end(t)
 	})
 }
+
+// TestPauseOfANewShard: a process that has not heard of a shard yet does not call it unknown. Another one
+// may ask it: the address is that of the shard's owner, which was another life of the process.
+func TestPauseOfANewShard(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := sim.New()
+		a := run(t, s, "a", nothing)
+		if _, err := a.session.RaiseQueue(t.Context(), "q", 3); err != nil {
+			t.Fatal(err)
+		}
+		b, err := engine.New(s.Connect("b", 1), options("b", a.pool)) // it does not run yet
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range []*engine.Engine{a.eng, b} { // a has not read it again, b has read nothing
+			_, err := e.SetPaused(t.Context(), store.ShardID{Queue: "q", Shard: 2}, true)
+			if !errors.Is(err, engine.ErrNotOwner) || store.OutcomeOf(err) != store.Fail {
+				t.Errorf("a shard that is new: %v", err)
+			}
+			if _, err := e.SetPaused(t.Context(), store.ShardID{Queue: "q", Shard: 3}, true); !errors.As(err, new(*job.InvalidError)) {
+				t.Errorf("no such shard: %v", err)
+			}
+		}
+		a.end(t)
+	})
+}

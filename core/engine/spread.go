@@ -243,18 +243,27 @@ func notServed(queue string) error {
 	return &job.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is not one of this engine's", queue)}
 }
 
-// shardOf is the shard of a job whose id has been checked against its queue. One that this process does
-// not know may be new. The error is a *job.InvalidError, or the store's.
-func (e *Engine) shardOf(ctx context.Context, queue string, id job.ID) (*shard, error) {
-	at := place(queue, id)
-	if s := e.shard(at); s != nil {
+// find is a shard, nil if there is none. One that this process does not know may be new.
+func (e *Engine) find(ctx context.Context, id store.ShardID) (*shard, error) {
+	if s := e.shard(id); s != nil {
 		return s, nil
 	}
-	if err := e.Refresh(ctx); err != nil {
+	ask := e.Refresh
+	if _, known := e.known(id.Queue); !known {
+		ask = func(ctx context.Context) error { _, err := e.Queue(ctx, id.Queue); return err }
+	}
+	if err := ask(ctx); err != nil {
 		return nil, err
 	}
-	if s := e.shard(at); s != nil {
-		return s, nil
+	return e.shard(id), nil
+}
+
+// shardOf is the shard of a job whose id has been checked against its queue. The error is a
+// *job.InvalidError, or the store's.
+func (e *Engine) shardOf(ctx context.Context, queue string, id job.ID) (*shard, error) {
+	at := place(queue, id)
+	if s, err := e.find(ctx, at); s != nil || err != nil {
+		return s, err
 	}
 	q, _ := e.known(queue)
 	return nil, &job.InvalidError{Field: "id", Reason: fmt.Sprintf("%q names shard %d of %d", id, at.Shard, q.Shards)}
