@@ -15,6 +15,9 @@ func (m *machine) settled(p *plan) {
 	m.counted(p)
 	for _, i := range p.intents {
 		delete(m.lookups, i.job()) // it shows what was before
+		for _, c := range i.enqueues {
+			delete(m.lookups, c.job())
+		}
 		switch i.kind {
 		case doPlace:
 			i.e.key = i.put

@@ -145,6 +145,14 @@ func TestSeedsThatFoundSomething(t *testing.T) {
 			t.Errorf("seed %d, where once %s: %s: %s", seed, what, rule, violation)
 		}
 	}
+	for seed, what := range map[uint64]string{
+		5867: "a pause of a shard that was new to a process was called invalid",
+		6663: "a command was told what had been looked up before another job's end, or a schedule, had its job inserted",
+	} {
+		for rule, violation := range enginetest.Run(t, enginetest.Draw(seed)).Violations {
+			t.Errorf("seed %d, where once %s: %s: %s", seed, what, rule, violation)
+		}
+	}
 }
 
 // TestSeedsThatWereJudgedWrongly: what these runs did was right, and a rule had said that it was not.
