@@ -81,6 +81,26 @@ func TestLevels(t *testing.T) {
 	}
 }
 
+// TestTwiceRefused: what was refused is not done later.
+func TestTwiceRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New()
+		p := s.Connect("p", 1)
+		p.SetFaults(sim.Faults{Twice: 1, LateBy: time.Second})
+		if _, _, err := p.InboxPut(t.Context(), store.ShardID{Queue: "q"}, store.InboxRow{ID: "0-a", Nonce: "n"}, 0); store.OutcomeOf(err) != store.Fail {
+			t.Fatal(err)
+		}
+		if _, err := p.EnsureQueue(t.Context(), "q", 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if n := len(s.InboxChanges()); n != 0 {
+			t.Errorf("%d rows were inserted", n)
+		}
+	})
+}
+
 // TestTwice: a second copy arrives later, and what it finds is nobody's answer.
 func TestTwice(t *testing.T) {
 	t.Parallel()

@@ -130,7 +130,7 @@ func ask[T any](ctx context.Context, p *Session, op string, f fate, find func() 
 		p.store.mu.Lock()
 		defer p.store.mu.Unlock()
 		got, refused = find()
-		if f.again > 0 {
+		if f.again > 0 && refused == nil { // who was told that nothing is done can rely on it
 			time.AfterFunc(f.again, func() {
 				p.store.mu.Lock()
 				defer p.store.mu.Unlock()

@@ -124,7 +124,8 @@ type Faults struct {
 	// StaleRead: a plain read of a lock or a header shows the version before the current one,
 	// one of other rows what its Level allows.
 	StaleRead float64
-	// Twice: a second copy of what is executed, and is not Late, arrives up to LateBy later.
+	// Twice: a second copy of what is executed, and is neither Late nor refused, arrives up to LateBy
+	// later.
 	Twice float64
 }
 
