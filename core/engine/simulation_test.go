@@ -160,8 +160,10 @@ func TestSeedsThatWereJudgedWrongly(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
 	for what, cfg := range map[string]enginetest.Config{
-		"a late retirement named a job that was forgotten and enqueued again, and removed nothing": enginetest.Draw(3150),
-		"an owner fired what another one, whose clock was ahead, had queued":                       enginetest.DrawDays(9, enginetest.Span),
+		"a second copy did what had been refused":                                                           enginetest.Draw(7272),
+		"a wall clock was set ahead, a retry's row read, and the clock set back while its rest was counted": enginetest.Draw(9452),
+		"a late retirement named a job that was forgotten and enqueued again, and removed nothing":          enginetest.Draw(3150),
+		"an owner fired what another one, whose clock was ahead, had queued":                                enginetest.DrawDays(9, enginetest.Span),
 	} {
 		for rule, violation := range enginetest.Run(t, cfg).Violations {
 			t.Errorf("where once %s: %s: %s", what, rule, violation)

@@ -357,6 +357,21 @@ func (w *World) shownBy(node int, at time.Time) time.Time {
 	return best
 }
 
+// countedTo is what somebody may take it for at an instant who has read a node's wall clock since another
+// one, and counts on by the clock for leases: it may have been set back after that.
+func (w *World) countedTo(node int, since, at time.Time) (best time.Time) {
+	for n, c := range w.clocks[node] {
+		rest := w.clocks[node][n+1:]
+		if c.from.After(at) || len(rest) > 0 && rest[0].from.Before(since) {
+			continue
+		}
+		if counted := at.Add(c.offset); counted.After(best) {
+			best = counted
+		}
+	}
+	return best
+}
+
 // wrong is by how much clocks stay wrong beyond what the bound has room for.
 func (w *World) wrong() time.Duration {
 	if s := w.spread(); !w.cfg.clocksHeal && s > 10*w.cfg.ttl {

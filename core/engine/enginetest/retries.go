@@ -57,7 +57,8 @@ func (t *truth) waits(j *jobTruth, c sim.ShardChange, row store.Row) {
 
 // claimedAgain checks that the wait after a failure was over, by the claiming process's own clocks:
 // either it has passed since the failure by the faster one of them, or the wall clock has shown
-// the due time, but for the drift of the clock that counts from when the row was read.
+// the due time, or would have if nobody had set it back since the row was read, but for the drift of the
+// clock that counts from then.
 func (t *truth) claimedAgain(j *jobTruth, c sim.ShardChange, row store.Row) {
 	f := j.failure
 	j.failure = nil
@@ -66,7 +67,8 @@ func (t *truth) claimedAgain(j *jobTruth, c sim.ShardChange, row store.Row) {
 		return
 	}
 	passed := time.Duration(float64(c.At.Sub(f.at)) * max(1, t.w.rate(by.p.node))).Milliseconds()
-	if wall := t.w.shownBy(by.p.node, c.At).UnixMilli(); passed < f.wait && wall+int64(t.w.cfg.drift*float64(f.wait)) < f.due {
+	wall := max(t.w.shownBy(by.p.node, c.At).UnixMilli(), t.w.countedTo(by.p.node, f.at, c.At).UnixMilli())
+	if passed < f.wait && wall+int64(t.w.cfg.drift*float64(f.wait)) < f.due {
 		t.w.violate("backoff", "%s at %s: job %s is claimed %d ms after its failure, and has to wait %d; it is due in %d ms by %s's wall clock",
 			c.Shard, c.To.Stamp, row.ID, passed, f.wait, f.due-wall, by.p.name)
 	}
