@@ -221,9 +221,9 @@ func TestNobodyWaits(t *testing.T) {
 	})
 }
 
-// TestPauseOfANewShard: a process that has not heard of a shard yet does not call it unknown. Another one
-// may ask it: the address is that of the shard's owner, which was another life of the process.
-func TestPauseOfANewShard(t *testing.T) {
+// TestPauseNewShard: a process looks up a shard that it does not know before it refuses to pause it. A
+// scheduler may send it such a pause: the owner of the shard was an earlier life at the same address.
+func TestPauseNewShard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := sim.New()
 		a := run(t, s, "a", nothing)

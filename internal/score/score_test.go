@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestInterval: against R's prop.test without its correction for continuity.
+// TestInterval: where all or none are good, it is z²/(n+z²) wide.
 func TestInterval(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[Share][2]float64{
