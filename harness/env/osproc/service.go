@@ -40,7 +40,7 @@ type Service struct {
 	Dir string
 	// Secret is a file with what is shown to it at a login, "" for none.
 	Secret string
-	// Closed is called at the end of Close; nil: nothing is.
+	// Closed is called when Close has ended it, before Dir is removed; nil: nothing is.
 	Closed func() error
 	// EndSignal asks it to end in order. Default SIGTERM.
 	EndSignal syscall.Signal
@@ -168,11 +168,10 @@ func (p *Service) Close() error {
 	if errors.Is(err, ErrEnded) {
 		err = nil // its life tells
 	}
-	err = errors.Join(err, os.RemoveAll(p.Dir))
 	if p.Closed != nil {
 		err = errors.Join(err, p.Closed())
 	}
-	return err
+	return errors.Join(err, os.RemoveAll(p.Dir))
 }
 
 func (p *Service) end(ctx context.Context) error {

@@ -15,6 +15,7 @@ import (
 	httpsink "fencepost/core/sink/http"
 	"fencepost/harness/env/link/httptap"
 	"fencepost/harness/env/osproc"
+	"fencepost/harness/env/sandbox"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/sinks/lab"
 )
@@ -41,12 +42,12 @@ func startHTTP(ctx context.Context, o Options) (*osproc.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "fencepost-sink-")
+	dir, free, err := makeStorage()
 	if err != nil {
 		return nil, err
 	}
 	s := &osproc.Service{
-		Name: "the sink's service " + name, Address: addr, Dir: dir, Log: o.Log, Ended: o.Ended,
+		Name: "the sink's service " + name, Address: addr, Dir: dir, Closed: free, Log: o.Log, Ended: o.Ended,
 		Command: func() *exec.Cmd {
 			cmd := exec.Command(binary, "--listen="+addr, "--file="+filepath.Join(dir, "sink.db"))
 			cmd.Env = append(os.Environ(), lab.BrokenEnv+"="+o.Broken)
@@ -58,6 +59,25 @@ func startHTTP(ctx context.Context, o Options) (*osproc.Service, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// storageMiB bounds the service's file where it is in memory. A hundred thousand effects take about
+// 400 MiB.
+const storageMiB = 4096
+
+// makeStorage makes a directory for a service's file, and what frees it before it is removed. In the
+// sandbox it is in memory, where a file outlives its process as on a disk and syncing it costs
+// nothing: this harness kills processes, not machines (docs/decisions/0006). Outside, where nothing
+// can be mounted, it is on the disk.
+func makeStorage() (dir string, free func() error, err error) {
+	dir, err = os.MkdirTemp("", "fencepost-sink-")
+	if err != nil || !sandbox.Inside() {
+		return dir, nil, err
+	}
+	if err := sandbox.MountMemory(dir, storageMiB<<20); err != nil {
+		return "", nil, errors.Join(err, os.Remove(dir))
+	}
+	return dir, func() error { return sandbox.Unmount(dir) }, nil
 }
 
 // healthy asks a service over a connection of its own.

@@ -15,6 +15,7 @@ import (
 	"fencepost/core/sink/http/httpsinkd"
 	"fencepost/core/sink/sinktest"
 	"fencepost/harness/env/osproc"
+	"fencepost/harness/env/sandbox"
 	"fencepost/harness/record/history"
 	"fencepost/harness/target/sinks/lab"
 	"fencepost/harness/target/system"
@@ -24,6 +25,7 @@ import (
 
 // TestMain is a service if the executable is called as one.
 func TestMain(m *testing.M) {
+	sandbox.Init()
 	switch filepath.Base(os.Args[0]) {
 	case httpBinary:
 		os.Exit(httpsinkd.Main(os.Args[1:], os.Stderr, nil))
