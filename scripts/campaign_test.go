@@ -20,7 +20,7 @@ func TestCampaign(t *testing.T) {
 	for _, want := range []string{
 		"evidence --set=locks --first=1 --", "evidence --set=locks --first=5 --", "evidence --set=jobs --first=3 --", "evidence --set=orders", "evidence --set=paxos",
 		"evidence --set=bugs", "evidence --set=locks --sink=http", "evidence --set=locks --sink=postgres", "field --", "power --seeds=3",
-		"power --swarm=20m", "soak flat ", "soak jobs-flat ", "scored simulation clusters", "scored mutation core/lock", "benchmark 2 jobs ",
+		"power --swarm=20m", "soak flat ", "soak jobs-flat ", "evidence --set=locks --scenarios=swarm ", "scored simulation clusters", "scored mutation core/lock", "benchmark 2 jobs ",
 	} {
 		if !slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, want) }) {
 			t.Errorf("no step is %q", want)
