@@ -11,6 +11,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
 
 	httpsink "fencepost/core/sink/http"
 	"fencepost/harness/env/link/httptap"
@@ -42,7 +45,7 @@ func startHTTP(ctx context.Context, o Options) (*osproc.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, free, err := makeStorage()
+	dir, free, err := makeStorage(storageMiB)
 	if err != nil {
 		return nil, err
 	}
@@ -65,19 +68,29 @@ func startHTTP(ctx context.Context, o Options) (*osproc.Service, error) {
 // 400 MiB.
 const storageMiB = 4096
 
+// storageStepMiB is by how much the file grows at once, at least: with less room it cannot.
+const storageStepMiB = 32
+
 // makeStorage makes a directory for a service's file, and what frees it before it is removed. In the
 // sandbox it is in memory, where a file outlives its process as on a disk and syncing it costs
 // nothing: this harness kills processes, not machines (docs/decisions/0006). Outside, where nothing
-// can be mounted, it is on the disk.
-func makeStorage() (dir string, free func() error, err error) {
+// can be mounted, it is on the disk. A sink that had no room left decides nothing, so free fails then.
+func makeStorage(mib int64) (dir string, free func() error, err error) {
 	dir, err = os.MkdirTemp("", "fencepost-sink-")
 	if err != nil || !sandbox.Inside() {
 		return dir, nil, err
 	}
-	if err := sandbox.MountMemory(dir, storageMiB<<20); err != nil {
+	if err := sandbox.MountMemory(dir, mib<<20); err != nil {
 		return "", nil, errors.Join(err, os.Remove(dir))
 	}
-	return dir, func() error { return sandbox.Unmount(dir) }, nil
+	return dir, sync.OnceValue(func() error {
+		var fs unix.Statfs_t
+		err := unix.Statfs(dir, &fs)
+		if err == nil && fs.Bavail*uint64(fs.Bsize) < storageStepMiB<<20 {
+			err = fmt.Errorf("the sink's file filled the %d MiB of memory that it may take: make the run shorter, or use --sink=postgres, which is on the disk", mib)
+		}
+		return errors.Join(err, sandbox.Unmount(dir))
+	}), nil
 }
 
 // healthy asks a service over a connection of its own.

@@ -51,4 +51,19 @@ func TestStorageInMemory(t *testing.T) {
 	if _, err := os.Stat(s.Dir); !os.IsNotExist(err) {
 		t.Errorf("left behind: %s (%v)", s.Dir, err)
 	}
+	for mib, full := range map[int]bool{8: false, 20: true} { // of 40
+		dir, free, err := makeStorage(40)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "sink.db"), make([]byte, mib<<20), 0o600); err != nil {
+			t.Error(err)
+		}
+		if err := free(); (err != nil) != full {
+			t.Errorf("%d MiB: %v", mib, err)
+		}
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	}
 }
