@@ -90,6 +90,15 @@ func (y *backoffStory) finish(at int64, row history.JobRow) {
 	}
 }
 
+// setAsItFails: the harness notes between start and end of the first run that the host's clock was set
+// by so much, and the retry is due later by so much.
+func setAsItFails(noted, late int64) func(*backoffStory) {
+	return func(y *backoffStory) {
+		y.note(65, history.Harness, history.Event{Op: history.NoteClock, Details: &history.Details{Clock: &history.Clock{OffsetMS: noted}}})
+		y.due, y.again = y.due+late, y.again+late
+	}
+}
+
 // TestBackoffAndLimits: retries keep their time and runs end at theirs, and what does not is found
 // and named.
 func TestBackoffAndLimits(t *testing.T) {
@@ -129,6 +138,8 @@ func TestBackoffAndLimits(t *testing.T) {
 		"its host's clock is set back meanwhile":            {func(y *backoffStory) { y.again, y.ahead = 1300, -200 }, "", ""},
 		"its host's clock is set ahead meanwhile":           {func(y *backoffStory) { y.again, y.ahead = 1080, 200 }, "", ""},
 		"its host's clock is set back, and it waits longer": {func(y *backoffStory) { y.due, y.again, y.ahead = 2071, 2300, -200 }, "it is made due after 1996 ms", "backoff-exceeded"},
+		"somebody sets its host's clock as it fails":        {setAsItFails(3000, 2000), "", ""},
+		"the host's clock is slewed":                        {setAsItFails(100, 2000), "after 1 failed attempt it waits for 1000 ms at most, and it is made due after 2996 ms", "backoff-exceeded"},
 		"given up too early":                                {func(y *backoffStory) { y.dead = true }, "gives it up after 1 of 3 attempts", ""},
 		"given up after its last attempt":                   {func(y *backoffStory) { y.dead, y.max = true, 1 }, "", ""},
 		"given up as its handler asks for it":               {func(y *backoffStory) { y.dead, y.why = true, "not to be tried again: no" }, "", ""},

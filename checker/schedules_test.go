@@ -155,6 +155,32 @@ func edited(when int64, f func(e *history.Event)) func(*recurringStory) {
 	}
 }
 
+// hostSet: from 3500 on the owners' wall clock shows so much more, and the harness notes at an
+// instant, unless that is 0, by how much somebody has set the host's.
+func hostSet(by, at, noted int64) func(*recurringStory) {
+	return func(y *recurringStory) {
+		y.change = func(at int64, e *history.Event) {
+			if at < 3500 || by == 0 {
+				return
+			}
+			if e.WallMS() > 0 {
+				e.OwnDetails().WallMS += by
+			}
+			switch at {
+			case 4100:
+				e.OwnDetails().Changes = fire(3, 4, 5)
+			case 5030:
+				e.OwnDetails().Changes = fire(6)
+			case 5510:
+				e.Changes()[0].LastMS = storyWall(6020)
+			}
+		}
+		if at > 0 {
+			y.note(at, history.Harness, history.Event{Op: history.NoteClock, Details: &history.Details{Clock: &history.Clock{OffsetMS: noted}}})
+		}
+	}
+}
+
 // standsStill: the schedule does not fire any more after a fault made a clock so.
 func standsStill(c history.Clock) func(*recurringStory) {
 	return func(y *recurringStory) {
@@ -222,6 +248,11 @@ func TestScheduleTimes(t *testing.T) {
 		"a schedule that stands still":           {standsStill(history.Clock{}), "was never fired"},
 		"and a machine slept":                    {standsStill(history.Clock{Suspended: true}), "was never fired"},
 		"and a wall clock was set":               {standsStill(history.Clock{OffsetMS: 10_000}), ""},
+		"a host's clock that was set":            {hostSet(1500, 3000, 1500), ""},
+		"and nobody has noted it":                {hostSet(1500, 0, 0), "was planned when its owner's clock showed"},
+		"and it was less":                        {hostSet(1500, 3000, 400), "1100 ms before that"},
+		"and it was later":                       {hostSet(1500, 4150, 1500), "was planned when its owner's clock showed"},
+		"a host's clock that was set back":       {hostSet(0, 3000, -1500), "1500 ms before that"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

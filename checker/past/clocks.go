@@ -127,8 +127,20 @@ func (a *Past) EndOfWork() int64 {
 	return 0
 }
 
-// WallAt dates an instant by a header's pair of clocks: ms since 1970, 0 if no
-// header has one.
+// hostSet is by how much the host's wall clock had been set at an instant since the harness's
+// header, in ms, by the harness's own notes.
+func (a *Past) hostSet(ts int64) (ms int64) {
+	for _, e := range a.hostClock { // by TS
+		if e.TS > ts {
+			break
+		}
+		ms = e.Clock().OffsetMS
+	}
+	return ms
+}
+
+// WallAt dates an instant by a header's pair of clocks, and by how the host's was set since: ms
+// since 1970, 0 if no header has one.
 func (a *Past) WallAt(ts int64) int64 {
 	for _, name := range []string{history.Harness, ""} {
 		for _, head := range a.History.Headers {
@@ -136,7 +148,7 @@ func (a *Past) WallAt(ts int64) int64 {
 				continue
 			}
 			if t, err := time.Parse(time.RFC3339Nano, head.WallTime); err == nil && head.TS > 0 {
-				return t.UnixMilli() + (ts-head.TS)/1e6
+				return t.UnixMilli() + (ts-head.TS)/1e6 + a.hostSet(ts)
 			}
 		}
 	}

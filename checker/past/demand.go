@@ -279,7 +279,14 @@ func (a *Past) instantOf(ms int64) int64 {
 	if zero == 0 {
 		return math.MaxInt64
 	}
-	return (ms - zero) * 1e6
+	at := (ms - zero) * 1e6
+	for _, e := range a.hostClock { // by TS
+		if at < e.TS {
+			break // it was shown before the clock was set
+		}
+		at = max(e.TS, (ms-zero-e.Clock().OffsetMS)*1e6)
+	}
+	return at
 }
 
 // nobodyAtWork are the times in which no life that records could do a job: dead, or

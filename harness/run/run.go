@@ -108,6 +108,7 @@ type runner struct {
 	cyclesBefore int64
 	stays        stays
 	meter        *host.Meter
+	unwatchWall  func() // nil: nothing is recorded
 	current      string // phase
 	cold         bool   // latencies had not settled when the warmup was over
 }
@@ -410,6 +411,7 @@ func (r *runner) tearDown() error {
 		}
 	}
 	if r.rec != nil {
+		r.unwatchWall()
 		errs = append(errs, r.rec.Close())
 	}
 	return errors.Join(errs...)

@@ -15,6 +15,7 @@ import (
 	"fencepost/core/store/cassandra"
 	"fencepost/harness/env/cluster"
 	"fencepost/harness/env/gateway"
+	"fencepost/harness/env/host"
 	"fencepost/harness/env/link"
 	"fencepost/harness/env/osproc"
 	"fencepost/harness/fault"
@@ -212,6 +213,9 @@ func (r *runner) keep(ctx context.Context, rec *history.Recorder) {
 		rec.Record(e)
 	}
 	r.earlyMu.Unlock()
+	r.unwatchWall = host.WatchWall(func(ms int64) {
+		r.note(history.Event{Op: history.NoteClock, Details: &history.Details{Clock: &history.Clock{OffsetMS: ms}}})
+	})
 	go func() {
 		select {
 		case <-rec.Failed():

@@ -100,7 +100,7 @@ const (
 	NoteWitness   Op = "witness"     // Key is what the harness itself reads on the links from here on; with Error, what of it cannot be read
 	NoteCrash     Op = "crash"       // a process was killed: Error says by what
 	NoteExit      Op = "exit"        // a process ended of itself
-	NoteClock     Op = "clock"       // a worker's clock was changed by a fault: Clock
+	NoteClock     Op = "clock"       // a worker's clock was changed by a fault, or the host's by somebody: Clock
 	NoteLife      Op = "life"        // how a process ended, or that it did not: Life
 	NoteHost      Op = "host"        // how busy the machine was in the phase that ends: Host
 	NoteUsage     Op = "usage"       // what a process takes of the machine now: Key (a life, or a node), Usage

@@ -128,7 +128,8 @@ var forms = []form{
 		note: "[error]"},
 	{op: NoteClock, by: harnessOnly,
 		means: "a fault makes a worker's clocks so, from here to the life's next such note; proc is its life; written before a change " +
-			"that makes them wrong and after one that sets them right",
+			"that makes them wrong and after one that sets them right; of the harness: no fault, but somebody has set the host's wall " +
+			"clock, by so much since the harness's header",
 		note: "clock"},
 	{op: NoteLife, by: harnessOnly,
 		means: "how a life of a process ended, as the harness saw it that started it, or that it was still there when the run was over",
@@ -251,7 +252,8 @@ func (f *form) belongs(e *Event, file string) error {
 		return fmt.Errorf("%s in the file of %s: only the harness can know it, and says it in its own file", e.Op, file)
 	case f.by == workers && file == Harness:
 		return fmt.Errorf("%s in the file of the harness: it is a worker's to record", e.Op)
-	case e.Op == NoteCrash || e.Op == NoteClock: // proc is whom it is about
+	case e.Op == NoteClock: // proc is whom it is about
+	case e.Op == NoteCrash: // the same
 		if life == Harness {
 			return fmt.Errorf("%s of the harness itself: proc is the life that it is about", e.Op)
 		}

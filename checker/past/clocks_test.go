@@ -1,0 +1,34 @@
+package past
+
+import (
+	"testing"
+
+	"fencepost/harness/record/history"
+)
+
+// TestHostClock: instants are dated by the host's clock as it was set, and found by what it showed.
+func TestHostClock(t *testing.T) {
+	t.Parallel()
+	const s = int64(1e9)
+	set := func(at, ms int64) *history.Event {
+		return &history.Event{TS: at * s, Details: &history.Details{Clock: &history.Clock{OffsetMS: ms}}}
+	}
+	a := &Past{
+		History:   &history.History{Headers: []history.Header{{Proc: history.Harness, TS: s, WallTime: "1970-01-01T01:00:01Z"}}},
+		hostClock: []*history.Event{set(10, 3000), set(20, -2000)},
+	}
+	const hour = 3_600_000
+	for _, c := range []struct{ at, shows int64 }{{0, 0}, {9, 9000}, {10, 13_000}, {19, 22_000}, {20, 18_000}, {30, 28_000}} {
+		if got := a.WallAt(c.at * s); got != hour+c.shows {
+			t.Errorf("at %d s it shows %d ms, want %d", c.at, got-hour, c.shows)
+		}
+	}
+	for _, c := range []struct{ shows, at int64 }{
+		{9000, 9}, {12_000, 10}, {15_000, 12}, {20_000, 17}, // not when it shows it again
+		{25_000, 27}, {28_000, 30},
+	} {
+		if got := a.instantOf(hour + c.shows); got != c.at*s {
+			t.Errorf("it shows %d ms at %d ms, want %d s", c.shows, got/1e6, c.at)
+		}
+	}
+}
