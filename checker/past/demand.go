@@ -75,7 +75,10 @@ type Demand struct {
 	spans []history.Span // in order, without overlap
 	Done  []*Op          // successes, by their ends
 	Calls []*Op          // lock calls and enqueues, by their begins
-	ends  []int64        // of gaps, in order: successes, and what regained finds
+	// Regained are the instants of grants that a fault took, as it took the one before, and that
+	// nothing was done under: a gap ends there too.
+	Regained []int64
+	ends     []int64 // of gaps, in order
 }
 
 // NameOf says what a demand is of.
@@ -110,8 +113,10 @@ func (a *Past) findDemands() (out []Demand) {
 		d := at[l.Name]
 		d.spans = Merge(d.spans, retryPause)
 		d.spans = Without(d.spans, long[l.Name])
-		d.ends = a.regained(l)
-		all.ends = append(all.ends, d.ends...)
+		d.Regained = a.regained(l, d.Done)
+		if len(a.Rows) == 1 {
+			all.Regained = d.Regained // with more rows another one could have gone on
+		}
 		d.order()
 		all.spans, all.Calls = append(all.spans, d.spans...), append(all.Calls, d.Calls...)
 		if len(d.spans)+len(d.Done) > 0 {
@@ -125,32 +130,12 @@ func (a *Past) findDemands() (out []Demand) {
 
 func (d *Demand) order() {
 	slices.SortStableFunc(d.Done, func(x, y *Op) int { return cmp.Compare(x.End.TS, y.End.TS) })
+	d.ends = slices.Clone(d.Regained)
 	for _, o := range d.Done {
 		d.ends = append(d.ends, o.End.TS)
 	}
 	slices.Sort(d.ends)
 	slices.SortStableFunc(d.Calls, func(x, y *Op) int { return cmp.Compare(x.Invoke.TS, y.Invoke.TS) })
-}
-
-// regained are the instants at which a row was taken over from a holder that had lost it, by one
-// that a fault reached in turn before it gave the row back. Work was about to go on, and what
-// follows is another loss: a gap has room for one.
-func (a *Past) regained(l *Row) (out []int64) {
-	for i, w := range l.Chain {
-		if i == 0 || !IsGrant(w.Main().Kind()) || !l.Chain[i-1].Held() {
-			continue
-		}
-		rest := l.Chain[i+1:]
-		end := slices.IndexFunc(rest, func(next *Write) bool { return !IsRenewal(next.Main().Kind()) })
-		if end < 0 || IsRelease(rest[end].Main().Kind()) {
-			continue // it gave the row back
-		}
-		from, to := w.Earliest(), rest[end].Earliest()
-		if slices.ContainsFunc(a.Silences(history.Life(w.Main().Invoke.Proc)), func(s history.Span) bool { return s.From >= from && s.From < to }) {
-			out = append(out, w.Latest)
-		}
-	}
-	return out
 }
 
 // lockDemands: a client is after a lock from its call for it to its next call.

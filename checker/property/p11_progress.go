@@ -100,11 +100,15 @@ func inForce(windows []history.FaultWindow) (total int64) {
 }
 
 // timeFor says whether a system that keeps the gap bound must have come to the cycles
-// demanded: each lock or shard once in each whole gap of a window. A success between two
-// windows is one too, so short windows do not add up. In less time the run tested too little.
+// demanded: each lock or shard once in each whole gap of a window, but for those that end with a
+// grant that was lost. A success between two windows is one too, so short windows do not add up. In
+// less time the run tested too little.
 func (a *Judgement) timeFor(want history.Progress, windows []history.FaultWindow) bool {
-	rows := int64(max(len(a.Demands())-1, 1))
-	rounds := (int64(want.MinCycles) + rows - 1) / rows
+	rows, lost := int64(max(len(a.Demands())-1, 1)), 0
+	for _, d := range a.Demands() {
+		lost = max(lost, len(d.Regained))
+	}
+	rounds := (int64(want.MinCycles)+rows-1)/rows + int64(lost)
 	open := []history.Span{}
 	for _, w := range windows {
 		open = append(open, history.Span{From: w.From, To: w.To})
