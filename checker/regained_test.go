@@ -70,6 +70,8 @@ func TestTwoLossesInSuccession(t *testing.T) {
 		"each is taken over in time":        {run{second: [2]int64{2650, 7000}, taken: 4000}, ""},
 		"the last of them late":             {run{second: [2]int64{2650, 7000}, taken: 4790}, late + " 2225.0 ms"},
 		"the second was cut off before":     {run{second: [2]int64{2000, 2500}, taken: 4000}, late + " 2940.0 ms"},
+		"and until it had its answer":       {run{second: [2]int64{2000, 2614}, taken: 4000}, late + " 2940.0 ms"},
+		"and it did not have it":            {run{second: [2]int64{2000, 2614}, taken: 4000, unsure: true}, ""},
 		"the second was being cut off":      {run{second: [2]int64{2500, 7000}, taken: 4000}, ""},
 		"the second was not told":           {run{second: [2]int64{2602, 7000}, taken: 4000, unsure: true}, ""},
 		"the second went on":                {run{second: [2]int64{2650, 2700}, taken: 4100, renews: 2800}, late + " 3040.0 ms"},

@@ -251,7 +251,8 @@ func TestScheduleTimes(t *testing.T) {
 		"a host's clock that was set":            {hostSet(1500, 3000, 1500), ""},
 		"and nobody has noted it":                {hostSet(1500, 0, 0), "was planned when its owner's clock showed"},
 		"and it was less":                        {hostSet(1500, 3000, 400), "1100 ms before that"},
-		"and it was later":                       {hostSet(1500, 4150, 1500), "was planned when its owner's clock showed"},
+		"and it was a little later":              {hostSet(1500, 4150, 1500), ""},
+		"and it was later":                       {hostSet(1500, 5200, 1500), "was planned when its owner's clock showed"},
 		"a host's clock that was set back":       {hostSet(0, 3000, -1500), "1500 ms before that"},
 	} {
 		t.Run(name, func(t *testing.T) {

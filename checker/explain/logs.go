@@ -44,7 +44,7 @@ func (e *Explanation) AddLogs(dir string, h *history.History) error {
 		return err
 	}
 	slices.Sort(files)
-	a := &past.Past{History: h}
+	a := past.Dated(h)
 	start := property.RunStart(h)
 	for c := range past.Each(e.Causes) {
 		at := time.UnixMilli(a.WallAt(c.At))

@@ -111,20 +111,11 @@ type leadReading struct{ ts, lead int64 }
 // or set by small steps, while a run goes on.
 const leadsNear = 1e9
 
-// hostSlewed is how much of what the harness notes within 2 s may be slewing, in ms: it notes each 100.
-const hostSlewed = 100
-
-// setWithin says whether somebody set the host's wall clock, which is more than to slew it.
-func (a *Past) setWithin(from, to int64) bool {
-	by := a.hostSet(to) - a.hostSet(from)
-	return max(by, -by) > hostSlewed
-}
-
 // wallLead is by how much a life's wall clock leads the clock of the history at an instant, in ms, by
 // the starts of its runs about then. It is not known of a life without starts, nor of one whose clocks
-// a fault has set, nor while somebody set the host's.
+// a fault or somebody else has set.
 func (a *Past) wallLead(life string, ts int64) (lead int64, known bool) {
-	if len(a.Clocks[life]) > 0 || a.setWithin(ts-leadsNear, ts+leadsNear) {
+	if a.ClockSet(life) {
 		return 0, false
 	}
 	if a.leads == nil {

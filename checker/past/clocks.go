@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"fencepost/harness/record/history"
 )
@@ -123,34 +122,6 @@ func (a *Past) EndOfWork() int64 {
 	}
 	if n := len(a.History.Events); n > 0 {
 		return a.History.Events[n-1].TS
-	}
-	return 0
-}
-
-// hostSet is by how much the host's wall clock had been set at an instant since the harness's
-// header, in ms, by the harness's own notes.
-func (a *Past) hostSet(ts int64) (ms int64) {
-	for _, e := range a.hostClock { // by TS
-		if e.TS > ts {
-			break
-		}
-		ms = e.Clock().OffsetMS
-	}
-	return ms
-}
-
-// WallAt dates an instant by a header's pair of clocks, and by how the host's was set since: ms
-// since 1970, 0 if no header has one.
-func (a *Past) WallAt(ts int64) int64 {
-	for _, name := range []string{history.Harness, ""} {
-		for _, head := range a.History.Headers {
-			if name != "" && head.Proc != name {
-				continue
-			}
-			if t, err := time.Parse(time.RFC3339Nano, head.WallTime); err == nil && head.TS > 0 {
-				return t.UnixMilli() + (ts-head.TS)/1e6 + a.hostSet(ts)
-			}
-		}
 	}
 	return 0
 }

@@ -3,7 +3,6 @@ package past
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"sort"
 
@@ -256,22 +255,6 @@ func (j *Job) settledAt() int64 {
 		}
 	}
 	return history.Forever
-}
-
-// instantOf is the TS of a reading of the wall clock, in ms since 1970.
-func (a *Past) instantOf(ms int64) int64 {
-	zero := a.WallAt(0)
-	if zero == 0 {
-		return math.MaxInt64
-	}
-	at := (ms - zero) * 1e6
-	for _, e := range a.hostClock { // by TS
-		if at < e.TS {
-			break // it was shown before the clock was set
-		}
-		at = max(e.TS, (ms-zero-e.Clock().OffsetMS)*1e6)
-	}
-	return at
 }
 
 // nobodyAtWork are the times in which no life that records could do a job: dead, or

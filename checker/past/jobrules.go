@@ -73,7 +73,7 @@ func (r *Replay) judgeEnd(j *Job, was JobState, w *Write, c *history.Change) {
 func (r *Replay) judgeSweep(j *Job, w *Write) {
 	end := j.Last()
 	sweeper := history.Life(w.Main().Invoke.Proc)
-	if end == nil || len(r.a.Clocks[sweeper])+len(r.a.Clocks[history.Life(end.Invoke.Proc)]) > 0 {
+	if end == nil || r.a.ClockSet(sweeper) || r.a.ClockSet(history.Life(end.Invoke.Proc)) {
 		return
 	}
 	window := r.a.HeaderOf(sweeper).DedupeMS * 1e6
@@ -224,7 +224,7 @@ func (j *Job) dueSetBy() int64 { return j.Steps[len(j.Steps)-1].Write.To.Fence }
 // another said it may take for earlier, as that one's clock may have been ahead.
 func (r *Replay) judgeDue(j *Job, was JobState, w *Write, c *history.Change) {
 	own := j.ScheduledIn(was)
-	set := len(r.a.Clocks[history.Life(w.Main().Invoke.Proc)]) > 0
+	set := r.a.ClockSet(history.Life(w.Main().Invoke.Proc))
 	switch c.Do {
 	case history.DoEnqueue, history.DoRedrive, history.DoRescue, history.DoRetry:
 		switch {

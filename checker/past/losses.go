@@ -30,10 +30,12 @@ func (a *Past) regained(l *Row, done []*Op) (out []int64) {
 }
 
 // reached says whether a fault kept a holder from renewing: it was silent at some time of the lease
-// that its last write began.
+// that its last write began, after the answer if it had one.
 func (a *Past) reached(grant, last *Write) bool {
-	from := last.Earliest()
-	to := from + grant.Main().TTL()
+	from, to := last.Earliest(), last.Earliest()+grant.Main().TTL()
+	if c := last.OK(); c != nil {
+		from = c.End.TS
+	}
 	return slices.ContainsFunc(a.Silences(history.Life(grant.Main().Invoke.Proc)), func(s history.Span) bool { return s.From < to && s.To > from })
 }
 

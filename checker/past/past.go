@@ -38,14 +38,14 @@ type Past struct {
 	hosts   []*history.Event // host notes
 	Usages  []*history.Event // usage notes
 	// Arrivals are the last arrivals note of each life.
-	Arrivals  []*history.Event
-	Points    map[string]int
-	Clocks    map[string][]*history.Event // clock notes by life
-	walls     map[string][]wallReading    // of clocks that are right, by life; see readWalls
-	hostClock []*history.Event            // notes of how the host's wall clock was set, by TS
-	leads     map[string][]leadReading    // by life, in order of time; see wallLead
-	Shapes    []*history.Event            // statement notes: those of the links, then what workers say
-	Witness   Witness
+	Arrivals []*history.Event
+	Points   map[string]int
+	Clocks   map[string][]*history.Event // clock notes by life
+	walls    map[string][]wallReading    // of clocks that are right, by life; see readWalls
+	host     hostClock
+	leads    map[string][]leadReading // by life, in order of time; see wallLead
+	Shapes   []*history.Event         // statement notes: those of the links, then what workers say
+	Witness  Witness
 	// Record is what is wrong with the record itself; Lost counts what shows that it lacks
 	// events. What is unexplained is then the record's fault and not the system's.
 	Record history.Findings
@@ -125,7 +125,7 @@ func (c *CAS) Kind() history.Op { return c.Invoke.Op }
 func New(h *history.History, soFar bool) *Past {
 	a := &Past{
 		History: h, soFar: soFar, Lives: map[string]*Life{}, RowOf: map[string]*Row{}, SinkOf: map[string]*Sink{},
-		Points: map[string]int{}, Clocks: map[string][]*history.Event{}, Jobs: newJobs(), Orders: newOrderTables(),
+		Points: map[string]int{}, host: hostClockOf(h), Clocks: map[string][]*history.Event{}, Jobs: newJobs(), Orders: newOrderTables(),
 	}
 	for _, head := range h.Headers {
 		a.life(head.Proc).header = head
@@ -351,11 +351,7 @@ func (a *Past) note(e *history.Event) {
 	case history.NotePoint:
 		a.Points[e.Point()]++
 	case history.NoteClock:
-		switch life := history.Life(e.Proc); {
-		case e.Clock() == nil:
-		case life == history.Harness:
-			a.hostClock = append(a.hostClock, e)
-		default:
+		if life := history.Life(e.Proc); e.Clock() != nil && life != history.Harness {
 			a.Clocks[life] = append(a.Clocks[life], e)
 		}
 	case history.NoteHost:

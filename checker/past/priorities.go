@@ -23,13 +23,13 @@ const farAheadMS = 20_000
 // wallReading is what a life's wall clock showed, at the instant at which that was recorded or before.
 type wallReading struct{ ts, wallMS int64 }
 
-// readWalls collects what the starts of runs say of their workers' wall clocks. Clocks that a fault
-// has set are left out: what was due by them once may not be due any more.
+// readWalls collects what the starts of runs say of their workers' wall clocks. Clocks that
+// were set are left out: what was due by them once may not be due any more.
 func (a *Past) readWalls() {
 	a.walls = map[string][]wallReading{}
 	for _, j := range a.Jobs.at {
 		for _, e := range j.Starts {
-			if life := history.Life(e.Proc); e.WallMS() > 0 && len(a.Clocks[life]) == 0 {
+			if life := history.Life(e.Proc); e.WallMS() > 0 && !a.ClockSet(life) {
 				a.walls[life] = append(a.walls[life], wallReading{e.TS, e.WallMS()})
 			}
 		}

@@ -435,12 +435,15 @@ func (r *Replay) unfired(w *Write, fired map[string][]*history.Change) {
 	}
 }
 
+// hostNoted bounds how long after the host's clock was set the harness has noted it, in ns.
+const hostNoted = 1e9
+
 // shownAt is the most that the wall clock of a batch's owner had shown lately when the
 // batch was recorded, in ms since 1970; 0: not known.
 func (a *Past) shownAt(w *Write) int64 {
 	e := w.Main().Invoke
-	right := a.WallAt(e.TS)
-	if right == 0 {
+	right := a.wallZero() + e.TS/1e6 + a.host.most(e.TS-w.Main().Row.ClockSlack(), e.TS+hostNoted)
+	if a.wallZero() == 0 {
 		return 0
 	}
 	life := history.Life(e.Proc)
@@ -470,8 +473,11 @@ func (a *Past) JudgeUnfired(s *Schedule, end int64) *Finding {
 			late, s.Key, end-late), Events(&s.by.Main().Op)}
 }
 
-// wallsSet says whether a fault set any wall clock.
+// wallsSet says whether any wall clock was set.
 func (a *Past) wallsSet() bool {
+	if a.host.stepped() {
+		return true
+	}
 	for _, notes := range a.Clocks {
 		for _, n := range notes {
 			if n.Clock().OffsetMS != 0 {

@@ -83,7 +83,7 @@ func leftAs(j *past.Job) string { return cmp.Or(j.Now.Name, "not in its shard") 
 // aheadOf is by how much an instant was before the job's own time, in ms; 0 if it was not, or
 // nobody can tell, as clocks were set, or the job was hastened.
 func (a *Judgement) aheadOf(j *past.Job, at int64) int64 {
-	if j.Spec == nil || len(a.Clocks) > 0 || j.Done(history.DoHasten, 0, at) != nil {
+	if j.Spec == nil || a.AnyClockSet() || j.Done(history.DoHasten, 0, at) != nil {
 		return 0
 	}
 	if ahead := j.ScheduledMS() - a.WallAt(at); ahead > clocksApart {

@@ -105,8 +105,15 @@ func inForce(windows []history.FaultWindow) (total int64) {
 // less time the run tested too little.
 func (a *Judgement) timeFor(want history.Progress, windows []history.FaultWindow) bool {
 	rows, lost := int64(max(len(a.Demands())-1, 1)), 0
+	from, to := windowsHull(windows)
 	for _, d := range a.Demands() {
-		lost = max(lost, len(d.Regained))
+		n := 0
+		for _, at := range d.Regained {
+			if at >= from && at <= to {
+				n++
+			}
+		}
+		lost = max(lost, n)
 	}
 	rounds := (int64(want.MinCycles)+rows-1)/rows + int64(lost)
 	open := []history.Span{}

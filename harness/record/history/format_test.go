@@ -205,7 +205,8 @@ func eventRules() []string {
 		}
 		proc := `{}`
 		switch {
-		case f.by == workers || f.op == NoteCrash || f.op == NoteClock:
+		case f.op == NoteClock: // of a worker, or the host
+		case f.by == workers || f.op == NoteCrash:
 			proc = `{"not": {"pattern": "^harness(/|$)"}}`
 		case f.by == harnessOnly:
 			proc = `{"pattern": "^harness(/|$)"}`
