@@ -132,6 +132,19 @@ func TestOverloadThresholds(t *testing.T) {
 			}
 		})
 	}
+	goesOn := func(at int64) overloadStory { // the paused worker itself asks, of a shard that it got since
+		return but(func(o *overloadStory) {
+			o.refusals = 40
+			o.change = func(y *lockedRun) {
+				y.acquire(9900, "w1.1/owner", "got", 901)
+				y.fault("f4", "pause-worker", 12_000, 14_000, "w2")
+				y.acquire(14_200, "w2.1/owner", "got", 902)
+				for n := range int64(4) {
+					y.refuse(at+10*n, 300, "got")
+				}
+			}
+		})
+	}
 	commands := func(more func(y *lockedRun)) overloadStory { // two hundred, of 15 ms
 		return but(func(o *overloadStory) {
 			o.change = func(y *lockedRun) {
@@ -177,6 +190,8 @@ func TestOverloadThresholds(t *testing.T) {
 		"refused elsewhere":                    {but(func(o *overloadStory) { o.elsewhere = true }), most(history.OverloadRefused, 100), StatusInvalid, "0 refusals by the owners"},
 		"refused later, under another's pause": {slowly("w1"), most(history.OverloadRefused, 299), StatusFail, "300.0 ms"},
 		"refused later, under its own pause":   {slowly("w2"), most(history.OverloadRefused, 20), StatusPass, "20.0 ms"},
+		"refused later, as its caller goes on": {goesOn(15_000), most(history.OverloadRefused, 20), StatusPass, "20.0 ms"},
+		"refused later, long after it went on": {goesOn(20_000), most(history.OverloadRefused, 299), StatusFail, "300.0 ms"},
 		"too little left of it": {but(func(o *overloadStory) {
 			o.change = func(y *lockedRun) { y.fault("f4", "pause-worker", 12_000, 15_500, "w1") }
 		}), goodput, StatusInvalid, "other faults leave 2500.0 ms of the overload"},

@@ -184,7 +184,8 @@ func (o *Overload) why(f history.FaultWindow) string {
 }
 
 // disturbance is a time in which another fault under an overload may be noticed. One of workers
-// concerns the shards that these own when it comes, from then until a ttl and 2 s after it. One of nodes or
+// concerns the shards that these own when it comes, and what these ask for themselves, as they make up for what
+// came meanwhile all at once: from then until a ttl and 2 s after it. One of nodes or
 // links concerns all shards for that long when it comes and when it goes: in between a quorum is left.
 type disturbance struct {
 	history.Span
@@ -220,14 +221,15 @@ func spansOf(others []disturbance) (out []history.Span) {
 	return past.Merge(out, 0)
 }
 
-// disturbed says that another fault concerns a shard between two instants.
-func (a *Judgement) disturbed(others []disturbance, shard string, from, to int64) bool {
+// disturbed says that another fault concerns a request about a shard until an instant.
+func (a *Judgement) disturbed(others []disturbance, request *history.Event, shard string, to int64) bool {
 	return slices.ContainsFunc(others, func(d disturbance) bool {
-		if d.From > to || d.To < from {
+		if d.From > to || d.To < request.TS {
 			return false
 		}
 		owner := a.ownerAt(shard, d.From)
-		return len(d.workers) == 0 || owner == nil || slices.Contains(d.workers, history.Worker(owner.Acquire.Invoke.Proc))
+		return len(d.workers) == 0 || owner == nil || slices.Contains(d.workers, history.Worker(request.Proc)) ||
+			slices.Contains(d.workers, history.Worker(owner.Acquire.Invoke.Proc))
 	})
 }
 
@@ -282,7 +284,7 @@ func (a *Judgement) askedUnder(out *Overload, f history.FaultWindow, others []di
 		default:
 			out.Refused++
 			j := o.Invoke.Job()
-			if j == nil || a.disturbed(others, j.Shard, o.Invoke.TS, o.End.TS) {
+			if j == nil || a.disturbed(others, o.Invoke, j.Shard, o.End.TS) {
 				continue
 			}
 			took := float64(o.End.TS-o.Invoke.TS) / 1e6
@@ -328,7 +330,7 @@ func (a *Judgement) startedUnder(out *Overload, f history.FaultWindow, others []
 		if took > normallyLate && start.TS >= f.To && start.TS < end {
 			out.NormalAfterMS = max(out.NormalAfterMS, float64(start.TS-f.To)/1e6)
 		}
-		if from < f.From || from >= f.To || a.disturbed(others, j.Shard, from, start.TS) {
+		if from < f.From || from >= f.To || a.disturbed(others, call.Invoke, j.Shard, start.TS) {
 			continue
 		}
 		late = append(late, float64(took)/1e6)
@@ -349,7 +351,7 @@ func (a *Judgement) commandedUnder(out *Overload, f history.FaultWindow, others 
 		}
 		owner := a.ownerAt(c.Shard, o.Invoke.TS)
 		if o.End == nil || owner == nil || !owner.OwnedBy(o.Invoke.Proc) || // a process that died is no answer at all
-			a.ownerAt(c.Shard, o.End.TS) != owner || a.disturbed(others, c.Shard, o.Invoke.TS, o.End.TS) {
+			a.ownerAt(c.Shard, o.End.TS) != owner || a.disturbed(others, o.Invoke, c.Shard, o.End.TS) {
 			continue
 		}
 		out.Commands++
