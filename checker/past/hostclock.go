@@ -7,9 +7,13 @@ import (
 	"fencepost/harness/record/history"
 )
 
-// hostClock is how the host's wall clock was set during a run, by the harness's own notes in order
-// of time. The clocks of all processes are the host's, but for what faults make of them.
-type hostClock []*history.Event
+// hostClock is what the host's wall clock showed during a run. The clocks of all processes are the
+// host's, but for what faults make of them.
+type hostClock struct {
+	zero    int64            // what it would have shown at TS 0 had nobody set it, in ms since 1970; 0: no header tells
+	notes   []*history.Event // how it was set, by the harness, in order of time
+	stepped bool             // it was set, and not only slewed
+}
 
 // A note is of a slewed clock if it is about as much as the harness lets pass, and long after the one
 // before. Else somebody has set the clock.
@@ -18,18 +22,20 @@ const (
 	slewedFrom = 10e9
 )
 
-func hostClockOf(h *history.History) (c hostClock) {
+func hostClockOf(h *history.History) hostClock {
+	c := hostClock{zero: wallZero(h)}
 	for e := range Each(h.Events) {
 		if e.Op == history.NoteClock && e.Clock() != nil && history.Life(e.Proc) == history.Harness {
-			c = append(c, e)
+			c.notes = append(c.notes, e)
 		}
 	}
+	c.stepped = stepped(c.notes)
 	return c
 }
 
 // at is by how much it had been set at an instant since the harness's header, in ms.
 func (c hostClock) at(ts int64) (ms int64) {
-	for _, e := range c {
+	for _, e := range c.notes {
 		if e.TS > ts {
 			break
 		}
@@ -41,7 +47,7 @@ func (c hostClock) at(ts int64) (ms int64) {
 // most is the most of a stretch of time.
 func (c hostClock) most(from, to int64) int64 {
 	ms := c.at(from)
-	for _, e := range c {
+	for _, e := range c.notes {
 		if e.TS > from && e.TS <= to {
 			ms = max(ms, e.Clock().OffsetMS)
 		}
@@ -49,11 +55,11 @@ func (c hostClock) most(from, to int64) int64 {
 	return ms
 }
 
-// stepped says whether it was set, and not slewed.
-func (c hostClock) stepped() bool {
+// stepped says whether a clock was set, and not slewed.
+func stepped(notes []*history.Event) bool {
 	var before history.Clock
 	var last int64
-	for _, e := range c {
+	for _, e := range notes {
 		by := e.Clock().OffsetMS - before.OffsetMS
 		if max(by, -by) > slewedMS || last > 0 && e.TS-last < slewedFrom {
 			return true
@@ -64,10 +70,10 @@ func (c hostClock) stepped() bool {
 }
 
 // ClockSet says whether the clocks of a life were set, by a fault or with the host's.
-func (a *Past) ClockSet(life string) bool { return len(a.Clocks[life]) > 0 || a.host.stepped() }
+func (a *Past) ClockSet(life string) bool { return len(a.Clocks[life]) > 0 || a.host.stepped }
 
 // AnyClockSet says that of all lives.
-func (a *Past) AnyClockSet() bool { return len(a.Clocks) > 0 || a.host.stepped() }
+func (a *Past) AnyClockSet() bool { return len(a.Clocks) > 0 || a.host.stepped }
 
 // Dated is a Past that knows nothing but when something was.
 func Dated(h *history.History) *Past { return &Past{History: h, host: hostClockOf(h)} }
@@ -75,17 +81,15 @@ func Dated(h *history.History) *Past { return &Past{History: h, host: hostClockO
 // WallAt dates an instant by a header's pair of clocks, and by how the host's was set since: ms
 // since 1970, 0 if no header has one.
 func (a *Past) WallAt(ts int64) int64 {
-	zero := a.wallZero()
-	if zero == 0 {
+	if a.host.zero == 0 {
 		return 0
 	}
-	return zero + ts/1e6 + a.host.at(ts)
+	return a.host.zero + ts/1e6 + a.host.at(ts)
 }
 
-// wallZero is what the host's clock, had nobody set it, showed at TS 0.
-func (a *Past) wallZero() int64 {
+func wallZero(h *history.History) int64 {
 	for _, name := range []string{history.Harness, ""} {
-		for _, head := range a.History.Headers {
+		for _, head := range h.Headers {
 			if name != "" && head.Proc != name {
 				continue
 			}
@@ -99,12 +103,12 @@ func (a *Past) wallZero() int64 {
 
 // instantOf is the TS of a reading of the wall clock, in ms since 1970: the first at which it was shown.
 func (a *Past) instantOf(ms int64) int64 {
-	zero := a.wallZero()
+	zero := a.host.zero
 	if zero == 0 {
 		return math.MaxInt64
 	}
 	at := (ms - zero) * 1e6
-	for _, e := range a.host {
+	for _, e := range a.host.notes {
 		if at < e.TS {
 			break // it was shown before the clock was set
 		}

@@ -10,13 +10,13 @@ import (
 func TestHostClock(t *testing.T) {
 	t.Parallel()
 	const s = int64(1e9)
-	set := func(at, ms int64) *history.Event {
-		return &history.Event{TS: at * s, Details: &history.Details{Clock: &history.Clock{OffsetMS: ms}}}
+	set := func(at, ms int64) history.Event {
+		return history.Event{TS: at * s, Proc: history.Harness, Op: history.NoteClock, Details: &history.Details{Clock: &history.Clock{OffsetMS: ms}}}
 	}
-	a := &Past{
-		History: &history.History{Headers: []history.Header{{Proc: history.Harness, TS: s, WallTime: "1970-01-01T01:00:01Z"}}},
-		host:    hostClock{set(10, 3000), set(20, -2000)},
-	}
+	a := Dated(&history.History{
+		Headers: []history.Header{{Proc: history.Harness, TS: s, WallTime: "1970-01-01T01:00:01Z"}},
+		Events:  []history.Event{set(10, 3000), set(20, -2000)},
+	})
 	const hour = 3_600_000
 	for _, c := range []struct{ at, shows int64 }{{0, 0}, {9, 9000}, {10, 13_000}, {19, 22_000}, {20, 18_000}, {30, 28_000}} {
 		if got := a.WallAt(c.at * s); got != hour+c.shows {
@@ -47,11 +47,11 @@ func TestStepped(t *testing.T) {
 		"set back, and slewed then": {[][2]int64{{5, -151}, {25, -255}}, true},
 		"set to and fro":            {[][2]int64{{5, 100}, {14, 0}}, true},
 	} {
-		var h hostClock
+		var h []*history.Event
 		for _, n := range c.notes {
 			h = append(h, &history.Event{TS: n[0] * 1e9, Details: &history.Details{Clock: &history.Clock{OffsetMS: n[1]}}})
 		}
-		if h.stepped() != c.want {
+		if stepped(h) != c.want {
 			t.Errorf("%s: %v, want %v", name, !c.want, c.want)
 		}
 	}

@@ -441,11 +441,11 @@ const hostNoted = 1e9
 // shownAt is the most that the wall clock of a batch's owner had shown lately when the
 // batch was recorded, in ms since 1970; 0: not known.
 func (a *Past) shownAt(w *Write) int64 {
-	e := w.Main().Invoke
-	right := a.wallZero() + e.TS/1e6 + a.host.most(e.TS-w.Main().Row.ClockSlack(), e.TS+hostNoted)
-	if a.wallZero() == 0 {
+	if a.host.zero == 0 {
 		return 0
 	}
+	e := w.Main().Invoke
+	right := a.host.zero + e.TS/1e6 + a.host.most(e.TS-w.Main().Row.ClockSlack(), e.TS+hostNoted)
 	life := history.Life(e.Proc)
 	offset := max(a.OffsetAt(life, e.TS), a.OffsetAt(life, e.TS-w.Main().Row.ClockSlack()))
 	for _, n := range a.Clocks[life] {
@@ -475,7 +475,7 @@ func (a *Past) JudgeUnfired(s *Schedule, end int64) *Finding {
 
 // wallsSet says whether any wall clock was set.
 func (a *Past) wallsSet() bool {
-	if a.host.stepped() {
+	if a.host.stepped {
 		return true
 	}
 	for _, notes := range a.Clocks {
