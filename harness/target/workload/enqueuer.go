@@ -48,6 +48,9 @@ const (
 	enqueueTries = 4
 	// again is one in so many: enqueues of a job that is known to be there.
 	again = 50
+	// mostBehind is how far behind its jobs an enqueuer may be. Further behind its process did not run, nor did
+	// the clients that it stands for: all that they would have asked for, at once, is another load.
+	mostBehind = time.Second
 )
 
 // enqueuer enqueues at a rate whatever the answers: an open loop. It can be told to enqueue something
@@ -147,6 +150,9 @@ func (e *enqueuer) arrive(ctx context.Context, rate float64, enqueue func(job.Jo
 		sleep(ctx, time.Until(begin.Add(next)))
 		if ctx.Err() != nil {
 			return
+		}
+		if behind := time.Since(begin.Add(next)); behind > mostBehind {
+			begin = begin.Add(behind)
 		}
 		if j := e.job(); e.room() {
 			enqueue(j)

@@ -50,15 +50,39 @@ func (c *counter) so(err error) (asked map[job.ID]int, most int) {
 	return asked, most
 }
 
+func enqueuerOf(s submits) *enqueuer {
+	jobs := &Jobs{Queue: "q", Shards: 4, Steps: 1, MaxAttempts: 1, RetryBase: time.Second}
+	p := &process{cfg: Config{Life: "w1.1", TTL: 6 * time.Second, Seed: 7, Jobs: jobs}, rec: &notebook{}, clock: NewClock(clock.Go()), counts: &counters{}}
+	return newEnqueuer(p, s, shardIssuer, drawEffects)
+}
+
+// TestStopped: an enqueuer makes up for a short delay, and not for a time in which its process did not run.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	for stopped, want := range map[time.Duration]int{0: 2000, 900 * time.Millisecond: 2000, 10 * time.Second: 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+			defer stop()
+			came := 0
+			enqueuerOf(&counter{}).arrive(ctx, 100, func(job.Job) {
+				if came++; came == 50 {
+					time.Sleep(stopped)
+				}
+			})
+			if came < want*9/10 || came > want*11/10 {
+				t.Errorf("%d jobs came in 20 s with a stop of %s, want some %d", came, stopped, want)
+			}
+		})
+	}
+}
+
 // TestOffer: an enqueuer keeps as many enqueues open as it is told to, or has jobs come at a rate and
 // go away when they are refused; and then does what its workload says again.
 func TestOffer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		jobs := &Jobs{Queue: "q", Shards: 4, Steps: 1, MaxAttempts: 1, RetryBase: time.Second}
-		p := &process{cfg: Config{Life: "w1.1", TTL: 6 * time.Second, Seed: 7, Jobs: jobs}, rec: &notebook{}, clock: NewClock(clock.Go()), counts: &counters{}}
 		to := &counter{takes: 100 * time.Millisecond}
-		e := newEnqueuer(p, to, shardIssuer, drawEffects)
+		e := enqueuerOf(to)
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { e.run(ctx) })
@@ -96,7 +120,7 @@ func TestOffer(t *testing.T) {
 		if asked, _ := to.so(nil); len(asked) > 0 {
 			t.Errorf("%d jobs came when the load was over", len(asked))
 		}
-		if s := p.counts.stats(); s.Came < 2200 || s.Enqueuing != 0 {
+		if s := e.counts.stats(); s.Came < 2200 || s.Enqueuing != 0 {
 			t.Errorf("%+v", s)
 		}
 		stop()
