@@ -132,15 +132,11 @@ func TestOverloadThresholds(t *testing.T) {
 			}
 		})
 	}
-	goesOn := func(at int64) overloadStory { // the paused worker itself asks, of a shard that it got since
+	batches := func(from, took int64) overloadStory { // of the shard, for 7 s
 		return but(func(o *overloadStory) {
-			o.refusals = 40
 			o.change = func(y *lockedRun) {
-				y.acquire(9900, "w1.1/owner", "got", 901)
-				y.fault("f4", "pause-worker", 12_000, 14_000, "w2")
-				y.acquire(14_200, "w2.1/owner", "got", 902)
-				for n := range int64(4) {
-					y.refuse(at+10*n, 300, "got")
+				for n := range int64(7) {
+					y.op(from+2000+700*n, from+2000+700*n+took, "w2.1/owner", history.OK, history.Event{Op: history.OpTick, Key: lockOf("held")}, history.Event{})
 				}
 			}
 		})
@@ -187,11 +183,14 @@ func TestOverloadThresholds(t *testing.T) {
 		"no load at all":                       {but(func(o *overloadStory) { o.before = 0 }), goodput, StatusInvalid, "no job ended while"},
 		"refused at once":                      {sound, most(history.OverloadRefused, 20), StatusPass, "of 225 refusals by the owners"},
 		"refused later":                        {sound, most(history.OverloadRefused, 19), StatusFail, "20.0 ms"},
+		"refused later, by slow batches":       {batches(2000, 250), most(history.OverloadRefused, 10), StatusPass, "at most 20.0 ms (2.00 times 10 ms"},
+		"refused later than slow batches":      {batches(2000, 250), most(history.OverloadRefused, 9), StatusFail, "at most 18.0 ms"},
+		"refused later, by endless batches":    {batches(2000, 2000), most(history.OverloadRefused, 4), StatusFail, "at most 16.0 ms"},
+		"refused later, by usual batches":      {batches(2000, 125), most(history.OverloadRefused, 19), StatusFail, "at most 19.0 ms are"},
+		"slow batches under the overload only": {batches(11_000, 250), most(history.OverloadRefused, 19), StatusFail, "at most 19.0 ms are"},
 		"refused elsewhere":                    {but(func(o *overloadStory) { o.elsewhere = true }), most(history.OverloadRefused, 100), StatusInvalid, "0 refusals by the owners"},
 		"refused later, under another's pause": {slowly("w1"), most(history.OverloadRefused, 299), StatusFail, "300.0 ms"},
 		"refused later, under its own pause":   {slowly("w2"), most(history.OverloadRefused, 20), StatusPass, "20.0 ms"},
-		"refused later, as its caller goes on": {goesOn(15_000), most(history.OverloadRefused, 20), StatusPass, "20.0 ms"},
-		"refused later, long after it went on": {goesOn(20_000), most(history.OverloadRefused, 299), StatusFail, "300.0 ms"},
 		"too little left of it": {but(func(o *overloadStory) {
 			o.change = func(y *lockedRun) { y.fault("f4", "pause-worker", 12_000, 15_500, "w1") }
 		}), goodput, StatusInvalid, "other faults leave 2500.0 ms of the overload"},

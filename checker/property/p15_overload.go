@@ -36,6 +36,11 @@ const (
 	leastJudged = int64(3e9)
 	// otherFaults is how long another fault under the overload counts after its end, and a ttl.
 	otherFaults = int64(2e9)
+	// usualBatch is how long the batches of a shard may take, in the middle, while the workers are saturated,
+	// where the scenarios' times under overload hold. Whatever waits then waits for batches. Where these take as
+	// many times as long, as on a slow machine, so may it, up to mostSlower times.
+	usualBatch = int64(125e6)
+	mostSlower = 4
 	// normallyLate is how long after its request a job may start in normal times.
 	normallyLate = int64(1e9)
 )
@@ -69,6 +74,9 @@ type Overload struct {
 	CommandsP95MS  *float64 `json:"commands_p95_ms,omitempty"`
 	Commands       int      `json:"commands"`
 	CommandsFailed int      `json:"commands_failed"`
+	// BatchP50MS is how long the batches of shards took while the workers were saturated, before and after; 0 without
+	// any.
+	BatchP50MS float64 `json:"batch_p50_ms,omitempty"`
 	// NormalAfterMS is how long after it jobs were still refused, or started more than a second
 	// after they were asked for; watched for WatchedMS.
 	NormalAfterMS float64 `json:"normal_after_ms"`
@@ -133,6 +141,7 @@ func (a *Judgement) measureOverload(f history.FaultWindow) *Overload {
 		return perSecond(ends, []history.Span{{From: s.From + rampUp, To: s.To}})
 	}
 	out.BeforePerS, out.AfterPerS = capacity(saturated[before]), capacity(saturated[after])
+	out.BatchP50MS = a.batchesIn(saturated[before], saturated[after])
 	out.CapacityPerS = (out.BeforePerS + out.AfterPerS) / 2
 	others := a.othersUnder(f)
 	judged := past.Without([]history.Span{over}, spansOf(others))
@@ -184,8 +193,7 @@ func (o *Overload) why(f history.FaultWindow) string {
 }
 
 // disturbance is a time in which another fault under an overload may be noticed. One of workers
-// concerns the shards that these own when it comes, and what these ask for themselves, as they make up for what
-// came meanwhile all at once: from then until a ttl and 2 s after it. One of nodes or
+// concerns the shards that these own when it comes, from then until a ttl and 2 s after it. One of nodes or
 // links concerns all shards for that long when it comes and when it goes: in between a quorum is left.
 type disturbance struct {
 	history.Span
@@ -221,16 +229,36 @@ func spansOf(others []disturbance) (out []history.Span) {
 	return past.Merge(out, 0)
 }
 
-// disturbed says that another fault concerns a request about a shard until an instant.
-func (a *Judgement) disturbed(others []disturbance, request *history.Event, shard string, to int64) bool {
+// disturbed says that another fault concerns a shard between two instants.
+func (a *Judgement) disturbed(others []disturbance, shard string, from, to int64) bool {
 	return slices.ContainsFunc(others, func(d disturbance) bool {
-		if d.From > to || d.To < request.TS {
+		if d.From > to || d.To < from {
 			return false
 		}
 		owner := a.ownerAt(shard, d.From)
-		return len(d.workers) == 0 || owner == nil || slices.Contains(d.workers, history.Worker(request.Proc)) ||
-			slices.Contains(d.workers, history.Worker(owner.Acquire.Invoke.Proc))
+		return len(d.workers) == 0 || owner == nil || slices.Contains(d.workers, history.Worker(owner.Acquire.Invoke.Proc))
 	})
+}
+
+// batchesIn is the median time of the batches of shards that were begun under loads, without their first 2 s.
+func (a *Judgement) batchesIn(loads ...history.FaultWindow) float64 {
+	var took []float64
+	for o := range past.Each(a.Ops) {
+		if o.Invoke.Op == history.OpTick && o.Outcome == history.OK && slices.ContainsFunc(loads, func(f history.FaultWindow) bool {
+			return o.Invoke.TS >= f.From+rampUp && o.Invoke.TS < f.To
+		}) {
+			took = append(took, float64(o.End.TS-o.Invoke.TS)/1e6)
+		}
+	}
+	if s := spreadOf(took); s != nil {
+		return s.P50
+	}
+	return 0
+}
+
+// slower is how many times as long things may take as a scenario says.
+func (o *Overload) slower() float64 {
+	return min(max(1, o.BatchP50MS*1e6/float64(usualBatch)), mostSlower)
 }
 
 // ends are when jobs were completed, in order.
@@ -284,7 +312,7 @@ func (a *Judgement) askedUnder(out *Overload, f history.FaultWindow, others []di
 		default:
 			out.Refused++
 			j := o.Invoke.Job()
-			if j == nil || a.disturbed(others, o.Invoke, j.Shard, o.End.TS) {
+			if j == nil || a.disturbed(others, j.Shard, o.Invoke.TS, o.End.TS) {
 				continue
 			}
 			took := float64(o.End.TS-o.Invoke.TS) / 1e6
@@ -330,7 +358,7 @@ func (a *Judgement) startedUnder(out *Overload, f history.FaultWindow, others []
 		if took > normallyLate && start.TS >= f.To && start.TS < end {
 			out.NormalAfterMS = max(out.NormalAfterMS, float64(start.TS-f.To)/1e6)
 		}
-		if from < f.From || from >= f.To || a.disturbed(others, call.Invoke, j.Shard, start.TS) {
+		if from < f.From || from >= f.To || a.disturbed(others, j.Shard, from, start.TS) {
 			continue
 		}
 		late = append(late, float64(took)/1e6)
@@ -351,7 +379,7 @@ func (a *Judgement) commandedUnder(out *Overload, f history.FaultWindow, others 
 		}
 		owner := a.ownerAt(c.Shard, o.Invoke.TS)
 		if o.End == nil || owner == nil || !owner.OwnedBy(o.Invoke.Proc) || // a process that died is no answer at all
-			a.ownerAt(c.Shard, o.End.TS) != owner || a.disturbed(others, o.Invoke, c.Shard, o.End.TS) {
+			a.ownerAt(c.Shard, o.End.TS) != owner || a.disturbed(others, c.Shard, o.Invoke.TS, o.End.TS) {
 			continue
 		}
 		out.Commands++
@@ -393,6 +421,14 @@ func taken(j *past.Job) (call *past.Op, start *history.Event) {
 // readOverload is a threshold's number of the overload.
 func (a *Judgement) readOverload(t history.Threshold) reading {
 	o := a.underOverload()
+	r := a.readOf(o, t)
+	if o != nil {
+		r.times = o.slower()
+	}
+	return r
+}
+
+func (a *Judgement) readOf(o *Overload, t history.Threshold) reading {
 	need, fewer := shares["p99"].need, shares["p95"].need
 	if o == nil {
 		return reading{why: "there was no overload"}
@@ -406,7 +442,7 @@ func (a *Judgement) readOverload(t history.Threshold) reading {
 		// A system that an overload leaves slower has two capacities. What is too little of the smaller one is too
 		// little of each.
 		return reading{part: *o.ofSmaller, of: fmt.Sprintf("of the smaller capacity, with %.0f jobs a second; %s", o.OfferedPerS, o.Why), events: events}
-	case t.Overload == history.OverloadRefused && o.certain() && o.RefusedHere >= need && o.RefusedHereP99MS > float64(farBeyond*t.MaxMS):
+	case t.Overload == history.OverloadRefused && o.certain() && o.RefusedHere >= need && o.RefusedHereP99MS > float64(farBeyond*t.MaxMS)*o.slower():
 		// How long a refusal takes has nothing to do with how much is done.
 		return reading{ms: o.RefusedHereP99MS, of: fmt.Sprintf("of %s, with %.0f jobs a second, too much for either capacity; %s",
 			phrase.Plural(o.RefusedHere, "refusal"), o.OfferedPerS, o.Why), events: events}

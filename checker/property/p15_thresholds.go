@@ -50,6 +50,7 @@ type Bound struct {
 type reading struct {
 	ms     float64 // +Inf: longer than anybody waited
 	part   float64 // instead, of what has a least part
+	times  float64 // as much is allowed as the threshold says, as the machine is slow; 0: once
 	why    string  // it cannot be measured; "" if it can
 	of     string  // of how many, for people
 	events []*history.Event
@@ -112,6 +113,7 @@ func (a *Judgement) bound(t history.Threshold) (Bound, []*history.Event) {
 		}
 		b.MostMS = before.ms * t.TimesBefore
 	}
+	b.MostMS *= max(1, r.times)
 	switch {
 	case r.why != "":
 		b.Detail, b.MostMS = "could not be measured: "+r.why, float64(t.MaxMS)
@@ -131,6 +133,9 @@ func (a *Judgement) bound(t history.Threshold) (Bound, []*history.Event) {
 	most := fmt.Sprintf("%.1f ms", b.MostMS)
 	if t.TimesBefore > 0 {
 		most += fmt.Sprintf(" (%g times that of phase before)", t.TimesBefore)
+	}
+	if r.times > 1 {
+		most += fmt.Sprintf(" (%.2f times %d ms: batches take so many times as long as usual under a saturated load)", r.times, t.MaxMS)
 	}
 	measured := "longer than anybody waited"
 	if !math.IsInf(r.ms, 1) {
