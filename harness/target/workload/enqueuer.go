@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,9 +49,6 @@ const (
 	enqueueTries = 4
 	// again is one in so many: enqueues of a job that is known to be there.
 	again = 50
-	// mostBehind is how far behind its jobs an enqueuer may be. Further behind its process did not run, nor did
-	// the clients that it stands for: all that they would have asked for, at once, is another load.
-	mostBehind = time.Second
 )
 
 // enqueuer enqueues at a rate whatever the answers: an open loop. It can be told to enqueue something
@@ -74,6 +72,7 @@ type enqueuer struct {
 	lastKey      string                  // used by run only
 	most         int                     // enqueues that may wait at once
 	offered      chan control.Load       // the latest
+	goesOn       chan os.Signal          // after the process was stopped
 }
 
 // draw draws the job with a key in a queue.
@@ -138,6 +137,7 @@ func (e *enqueuer) offer(l control.Load) {
 }
 
 // arrive has jobs come at a rate, by a Poisson process, whatever becomes of those before: an open loop.
+// A process that is late makes up for it; one that was stopped does not.
 func (e *enqueuer) arrive(ctx context.Context, rate float64, enqueue func(job.Job)) {
 	if rate <= 0 {
 		<-ctx.Done()
@@ -151,8 +151,10 @@ func (e *enqueuer) arrive(ctx context.Context, rate float64, enqueue func(job.Jo
 		if ctx.Err() != nil {
 			return
 		}
-		if behind := time.Since(begin.Add(next)); behind > mostBehind {
-			begin = begin.Add(behind)
+		select {
+		case <-e.goesOn: // the clients that it stands for had stopped too: all that they would have asked for, at once, is another load
+			begin = time.Now().Add(-next)
+		default:
 		}
 		if j := e.job(); e.room() {
 			enqueue(j)
