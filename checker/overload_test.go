@@ -132,11 +132,13 @@ func TestOverloadThresholds(t *testing.T) {
 			}
 		})
 	}
-	batches := func(from, took int64) overloadStory { // of the shard, for 7 s
+	batches := func(before, under, after int64) overloadStory { // how long they take
 		return but(func(o *overloadStory) {
 			o.change = func(y *lockedRun) {
-				for n := range int64(7) {
-					y.op(from+2000+700*n, from+2000+700*n+took, "w2.1/owner", history.OK, history.Event{Op: history.OpTick, Key: lockOf("held")}, history.Event{})
+				for from, took := range map[int64]int64{3000: before, 12_000: under, 34_000: after} {
+					for at := from; at < from+5000; at += 700 {
+						y.op(at, at+took, "w2.1/owner", history.OK, history.Event{Op: history.OpTick, Key: lockOf("held")}, history.Event{})
+					}
 				}
 			}
 		})
@@ -183,11 +185,19 @@ func TestOverloadThresholds(t *testing.T) {
 		"no load at all":                       {but(func(o *overloadStory) { o.before = 0 }), goodput, StatusInvalid, "no job ended while"},
 		"refused at once":                      {sound, most(history.OverloadRefused, 20), StatusPass, "of 225 refusals by the owners"},
 		"refused later":                        {sound, most(history.OverloadRefused, 19), StatusFail, "20.0 ms"},
-		"refused later, by slow batches":       {batches(2000, 250), most(history.OverloadRefused, 10), StatusPass, "at most 20.0 ms (2.00 times 10 ms"},
-		"refused later than slow batches":      {batches(2000, 250), most(history.OverloadRefused, 9), StatusFail, "at most 18.0 ms"},
-		"refused later, by endless batches":    {batches(2000, 2000), most(history.OverloadRefused, 4), StatusFail, "at most 16.0 ms"},
-		"refused later, by usual batches":      {batches(2000, 125), most(history.OverloadRefused, 19), StatusFail, "at most 19.0 ms are"},
-		"slow batches under the overload only": {batches(11_000, 250), most(history.OverloadRefused, 19), StatusFail, "at most 19.0 ms are"},
+		"refused later, by slow batches":       {batches(250, 250, 300), most(history.OverloadRefused, 10), StatusPass, "at most 20.0 ms (2.00 times 10 ms"},
+		"refused later than slow batches":      {batches(250, 250, 250), most(history.OverloadRefused, 9), StatusFail, "at most 18.0 ms"},
+		"too slow batches":                     {batches(251, 251, 300), most(history.OverloadRefused, 19), StatusInvalid, "batches of shards took 251 ms"},
+		"too slow batches, less goodput":       {but(func(o *overloadStory) { *o = batches(300, 300, 300); o.under = 8 }), goodput, StatusFail, ""},
+		"refused later, by usual batches":      {batches(125, 125, 125), most(history.OverloadRefused, 19), StatusFail, "at most 19.0 ms are"},
+		"slow batches before only":             {batches(250, 125, 125), most(history.OverloadRefused, 19), StatusFail, "at most 19.0 ms are"},
+		"slow batches but for the overload":    {batches(250, 125, 250), most(history.OverloadRefused, 19), StatusFail, "at most 19.0 ms are"},
+		"slow batches but for the end":         {batches(250, 250, 125), most(history.OverloadRefused, 19), StatusFail, "at most 19.0 ms are"},
+		"normal too late, by slow batches": {but(func(o *overloadStory) {
+			*o = batches(250, 250, 250)
+			slow := o.change
+			o.change = func(y *lockedRun) { slow(y); y.refuse(24_000, 501, "held") }
+		}), most(history.OverloadNormal, 3500), StatusFail, "3501.0 ms"},
 		"refused elsewhere":                    {but(func(o *overloadStory) { o.elsewhere = true }), most(history.OverloadRefused, 100), StatusInvalid, "0 refusals by the owners"},
 		"refused later, under another's pause": {slowly("w1"), most(history.OverloadRefused, 299), StatusFail, "300.0 ms"},
 		"refused later, under its own pause":   {slowly("w2"), most(history.OverloadRefused, 20), StatusPass, "20.0 ms"},

@@ -36,11 +36,11 @@ const (
 	leastJudged = int64(3e9)
 	// otherFaults is how long another fault under the overload counts after its end, and a ttl.
 	otherFaults = int64(2e9)
-	// usualBatch is how long the batches of a shard may take, in the middle, while the workers are saturated,
-	// where the scenarios' times under overload hold. Whatever waits then waits for batches. Where these take as
-	// many times as long, as on a slow machine, so may it, up to mostSlower times.
-	usualBatch = int64(125e6)
-	mostSlower = 4
+	// usualBatch is how long the batches of a shard may take, in ms and in the middle, where the scenarios' times
+	// under overload hold. Whatever waits then waits for batches. Where these take as many times as long, as on a
+	// slow machine, so may it; where they take more than mostSlower times as long, nothing is said of it.
+	usualBatch = 125.
+	mostSlower = 2.
 	// normallyLate is how long after its request a job may start in normal times.
 	normallyLate = int64(1e9)
 )
@@ -74,8 +74,8 @@ type Overload struct {
 	CommandsP95MS  *float64 `json:"commands_p95_ms,omitempty"`
 	Commands       int      `json:"commands"`
 	CommandsFailed int      `json:"commands_failed"`
-	// BatchP50MS is how long the batches of shards took while the workers were saturated, before and after; 0 without
-	// any.
+	// BatchP50MS is how long the batches of shards took, in the middle: while the workers were saturated, before or
+	// after, or under the overload, whichever is least; 0 without any.
 	BatchP50MS float64 `json:"batch_p50_ms,omitempty"`
 	// NormalAfterMS is how long after it jobs were still refused, or started more than a second
 	// after they were asked for; watched for WatchedMS.
@@ -141,7 +141,7 @@ func (a *Judgement) measureOverload(f history.FaultWindow) *Overload {
 		return perSecond(ends, []history.Span{{From: s.From + rampUp, To: s.To}})
 	}
 	out.BeforePerS, out.AfterPerS = capacity(saturated[before]), capacity(saturated[after])
-	out.BatchP50MS = a.batchesIn(saturated[before], saturated[after])
+	out.BatchP50MS = min(a.batchesIn(saturated[before]), a.batchesIn(f), a.batchesIn(saturated[after]))
 	out.CapacityPerS = (out.BeforePerS + out.AfterPerS) / 2
 	others := a.othersUnder(f)
 	judged := past.Without([]history.Span{over}, spansOf(others))
@@ -240,13 +240,11 @@ func (a *Judgement) disturbed(others []disturbance, shard string, from, to int64
 	})
 }
 
-// batchesIn is the median time of the batches of shards that were begun under loads, without their first 2 s.
-func (a *Judgement) batchesIn(loads ...history.FaultWindow) float64 {
+// batchesIn is the median time, in ms, of the batches of shards that were begun under a load, without its first 2 s.
+func (a *Judgement) batchesIn(load history.FaultWindow) float64 {
 	var took []float64
 	for o := range past.Each(a.Ops) {
-		if o.Invoke.Op == history.OpTick && o.Outcome == history.OK && slices.ContainsFunc(loads, func(f history.FaultWindow) bool {
-			return o.Invoke.TS >= f.From+rampUp && o.Invoke.TS < f.To
-		}) {
+		if o.Invoke.Op == history.OpTick && o.Outcome == history.OK && o.Invoke.TS >= load.From+rampUp && o.Invoke.TS < load.To {
 			took = append(took, float64(o.End.TS-o.Invoke.TS)/1e6)
 		}
 	}
@@ -257,9 +255,7 @@ func (a *Judgement) batchesIn(loads ...history.FaultWindow) float64 {
 }
 
 // slower is how many times as long things may take as a scenario says.
-func (o *Overload) slower() float64 {
-	return min(max(1, o.BatchP50MS*1e6/float64(usualBatch)), mostSlower)
-}
+func (o *Overload) slower() float64 { return min(max(1, o.BatchP50MS/usualBatch), mostSlower) }
 
 // ends are when jobs were completed, in order.
 func (a *Judgement) ends() (out []int64) {
@@ -422,7 +418,7 @@ func taken(j *past.Job) (call *past.Op, start *history.Event) {
 func (a *Judgement) readOverload(t history.Threshold) reading {
 	o := a.underOverload()
 	r := a.readOf(o, t)
-	if o != nil {
+	if o != nil && t.Overload != history.OverloadNormal { // that is over when the load is
 		r.times = o.slower()
 	}
 	return r
@@ -448,6 +444,9 @@ func (a *Judgement) readOf(o *Overload, t history.Threshold) reading {
 			phrase.Plural(o.RefusedHere, "refusal"), o.OfferedPerS, o.Why), events: events}
 	case o.Why != "":
 		return reading{why: o.Why}
+	case o.BatchP50MS > mostSlower*usualBatch && t.MaxMS > 0 && t.Overload != history.OverloadNormal:
+		return reading{why: fmt.Sprintf("batches of shards took %.0f ms, and up to %.0f ms say anything about how long things take: "+
+			"run it on a faster machine, or with nothing else at work on this one", o.BatchP50MS, mostSlower*usualBatch)}
 	}
 	of := fmt.Sprintf("with %.0f jobs a second for a capacity of %.0f (%.0f before, %.0f after)", o.OfferedPerS, o.CapacityPerS, o.BeforePerS, o.AfterPerS)
 	switch t.Overload {

@@ -135,7 +135,7 @@ func (a *Judgement) bound(t history.Threshold) (Bound, []*history.Event) {
 		most += fmt.Sprintf(" (%g times that of phase before)", t.TimesBefore)
 	}
 	if r.times > 1 {
-		most += fmt.Sprintf(" (%.2f times %d ms: batches take so many times as long as usual under a saturated load)", r.times, t.MaxMS)
+		most += fmt.Sprintf(" (%.2f times %d ms, as batches of shards take so many times as long as usual)", r.times, t.MaxMS)
 	}
 	measured := "longer than anybody waited"
 	if !math.IsInf(r.ms, 1) {
