@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,7 +71,6 @@ type enqueuer struct {
 	lastKey      string                  // used by run only
 	most         int                     // enqueues that may wait at once
 	offered      chan control.Load       // the latest
-	goesOn       chan os.Signal          // after the process was stopped
 }
 
 // draw draws the job with a key in a queue.

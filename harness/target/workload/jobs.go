@@ -6,12 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"os/signal"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"fencepost/core/clock"
 	"fencepost/core/engine"
@@ -101,8 +97,6 @@ func (w *jobs) feedFrom(ctx context.Context, issuer func(job.Job) (string, error
 		w.enqueuer.sizes = s.Queues
 	}
 	w.enqueuer.acknowledged = w.commander.enqueued
-	w.enqueuer.goesOn = make(chan os.Signal, 1)
-	signal.Notify(w.enqueuer.goesOn, unix.SIGCONT)
 	w.feed, w.stopping = context.WithCancel(ctx)
 	return w
 }

@@ -10,9 +10,13 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"runtime"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"fencepost/core/clock"
 	"fencepost/core/engine"
@@ -80,7 +84,9 @@ type process struct {
 	effects sinks.Client
 	gate    *control.Gate
 	counts  *counters
-	log     *slog.Logger
+	// goesOn tells that the process was stopped (SIGSTOP) and goes on; nil where it is none.
+	goesOn chan os.Signal
+	log    *slog.Logger
 }
 
 // load is a workload. It works until ctx ends, then settles what it can and
@@ -134,6 +140,8 @@ func Run(ctx context.Context, cfg Config, conn *control.Conn, hooks Hooks, log *
 	p := &process{
 		cfg: cfg, hooks: hooks, rec: file, clock: NewClock(clock.System()), counts: &counters{}, gate: control.NewGate(conn.Send), log: log,
 	}
+	p.goesOn = make(chan os.Signal, 1)
+	signal.Notify(p.goesOn, unix.SIGCONT)
 	if hooks.Recorder != nil {
 		p.rec = hooks.Recorder(cfg, p.rec)
 	}
