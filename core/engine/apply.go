@@ -11,6 +11,10 @@ import (
 func (m *machine) settled(p *plan) {
 	m.head = p.batch.To
 	m.probe = false
+	if !m.onlyNew {
+		m.rejections = 0
+	}
+	m.onlyNew = false
 	m.buried(p)
 	m.counted(p)
 	for _, i := range p.intents {
@@ -153,6 +157,11 @@ func (m *machine) rejected(p *plan, exists []store.Key) bool {
 	}
 	if !hit {
 		return false
+	}
+	m.rejections++
+	m.onlyNew = true
+	for _, i := range left {
+		i.isNew = i.kind == doEnqueue
 	}
 	for _, i := range duplicates {
 		m.acknowledge(i, true)

@@ -16,6 +16,11 @@ const (
 // have half of it each: an end makes hardly more changes than an enqueue that is claimed at once, so as
 // many jobs come as end. The kinds take turns going first, so that what is too large to go with others
 // has its time.
+//
+// An enqueue whose job is there already has the whole batch rejected. Where many such wait, as copies from an
+// inbox that an earlier owner did not get to delete, one rejection must not follow the other until the shard is
+// lost: the next batch has only enqueues of which a rejection has shown that they are new, and is applied. If the
+// one after it is rejected too, each further one takes as many enqueues as it has room for, so that all are seen soon.
 func (m *machine) fill(p *plan, in tickInput) {
 	m.takePause(p, in.now)
 	ends, commands, rest := newShare(&m.queue.ends), newShare(&m.queue.commands), newShare(&m.queue.rest)
@@ -25,6 +30,9 @@ func (m *machine) fill(p *plan, in tickInput) {
 		forEnds, forRest = part(5), part(5)
 	}
 	m.takePlaces(p, in.now, part(2))
+	if m.rejections > 1 && !m.onlyNew {
+		m.takeShare(p, &rest, in, m.cfg.maxOps)
+	}
 	for n := range turns {
 		switch (m.turn + n) % turns {
 		case endsFirst:
@@ -97,7 +105,7 @@ func (s *share) pass() {
 func (m *machine) takeShare(p *plan, s *share, in tickInput, most int) {
 	for i := s.next(); i != nil; i = s.next() {
 		t := m.turnOf(p, i, in.now)
-		if t == rides && !m.fits(p, i, most) {
+		if t == rides && (!m.fits(p, i, most) || m.onlyNew && i.kind == doEnqueue && !i.isNew) {
 			return
 		}
 		s.pass()

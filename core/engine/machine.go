@@ -32,6 +32,10 @@ type machine struct {
 	probe   bool
 	// turn is what the next batch plans first.
 	turn turnOf
+	// rejections counts batches in a row that were rejected, but for those of enqueues that are known to be new.
+	// onlyNew: the next one takes no others.
+	rejections int
+	onlyNew    bool
 
 	past      reckoning
 	window    window
@@ -173,6 +177,8 @@ type intent struct {
 	run     job.RunID
 	// waited: it took its entry from those that wait for a claim.
 	waited bool
+	// isNew: an enqueue of which a rejection has shown that its job is not there.
+	isNew bool
 	// claim is that of an enqueue whose job is claimed by the same batch, and of that its enqueue.
 	claim, enqueue *intent
 

@@ -69,7 +69,11 @@ func (m *machine) next(in tickInput) *plan {
 		m.singles = m.singles[1:]
 	default:
 		m.fill(p, in)
-		if len(p.intents) == 0 && len(p.batch.Ops) == 0 && !in.beat {
+		if !p.some() && !in.beat && m.onlyNew { // an empty batch helps nobody
+			m.onlyNew = false
+			m.fill(p, in)
+		}
+		if !p.some() && !in.beat {
 			return nil
 		}
 	}
@@ -77,6 +81,9 @@ func (m *machine) next(in tickInput) *plan {
 	h.Wall = max(h.Wall, in.now.wall)
 	return p
 }
+
+// some: it is no empty batch.
+func (p *plan) some() bool { return len(p.intents) > 0 || len(p.batch.Ops) > 0 }
 
 // needsSlot: it is a claim that starts a run.
 func (i *intent) needsSlot() bool { return i.kind == doClaim && i.condemned == "" }
