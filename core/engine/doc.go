@@ -31,8 +31,7 @@
 //	anything else               unknown: the identical batch is sent again, nothing else
 //
 // A rejection renews no trust. So the batch after one has only enqueues that are known to be
-// new, while there is other work or the heartbeat is due: duplicates, however many, do not
-// cost an owner its shard (fill).
+// new: duplicates, however many, do not cost an owner its shard (fill).
 //
 // A shard that is given up is never loaded again in place: a claim that was
 // committed unknowingly carries the current fence, and no rescue would find it. It is

@@ -19,8 +19,9 @@ const (
 //
 // An enqueue whose job is there already has the whole batch rejected. Where many such wait, as copies from an
 // inbox that an earlier owner did not get to delete, one rejection must not follow the other until the shard is
-// lost: the next batch has only enqueues of which a rejection has shown that they are new, and is applied. If the
-// one after it is rejected too, each further one takes as many enqueues as it has room for, so that all are seen soon.
+// lost: the next batch has only enqueues of which a rejection has shown that they are new, if need be none at all.
+// If the one after it is rejected too, each further one takes as many enqueues as it has room for, so that all are seen
+// soon. What schedules fire, and what follows a job, goes as ever: a rejection settles one of these for good.
 func (m *machine) fill(p *plan, in tickInput) {
 	m.takePause(p, in.now)
 	ends, commands, rest := newShare(&m.queue.ends), newShare(&m.queue.commands), newShare(&m.queue.rest)
@@ -53,7 +54,7 @@ func (m *machine) fill(p *plan, in tickInput) {
 	m.takeShare(p, &commands, in, m.cfg.maxOps)
 	m.takeShare(p, &rest, in, m.cfg.maxOps)
 	left := rest.next()
-	p.crowded = left != nil && left.kind == doEnqueue
+	p.crowded = left != nil && left.kind == doEnqueue && !(m.onlyNew && left.unknown()) // that is not for want of room
 	for _, s := range []*share{&ends, &commands, &rest} {
 		s.line.stalled = append(s.line.stalled, s.again...)
 	}
@@ -105,7 +106,7 @@ func (s *share) pass() {
 func (m *machine) takeShare(p *plan, s *share, in tickInput, most int) {
 	for i := s.next(); i != nil; i = s.next() {
 		t := m.turnOf(p, i, in.now)
-		if t == rides && (!m.fits(p, i, most) || m.onlyNew && i.kind == doEnqueue && !i.isNew) {
+		if t == rides && (!m.fits(p, i, most) || m.onlyNew && i.unknown()) {
 			return
 		}
 		s.pass()

@@ -228,8 +228,38 @@ func TestOnlyNew(t *testing.T) {
 	if p := r.m.next(tickInput{now: r.now, beat: true, owner: "w", nonce: "beat"}); len(p.intents) != 0 {
 		t.Errorf("%d changes by a batch that must not be rejected", len(p.intents))
 	}
-	if p := r.next(0); p == nil || p.intents[0].kind != doEnqueue {
-		t.Error("an empty batch came first")
+	if p := r.next(0); p == nil || len(p.intents) != 0 {
+		t.Error("after two rejections no empty batch keeps the shard")
+	} else if r.m.settled(p); p.crowded {
+		t.Error("what is held back counts as what has no room")
+	}
+	p = r.next(0)
+	if len(p.intents) == 0 || p.intents[0].kind != doEnqueue {
+		t.Fatal("a second empty batch came")
+	}
+	reject(p, p.intents[0].job())
+	r.m.singles, r.m.queue.rest = append(r.m.singles, &intent{kind: doEnqueue, e: p.intents[0].e}), line{}
+	if p := r.next(0); len(p.intents) != 0 {
+		t.Error("one that may be there already goes alone after a rejection")
+	} else {
+		r.m.settled(p)
+	}
+	if p := r.next(0); !p.alone || len(p.intents) != 1 {
+		t.Error("it does not go alone after an empty batch")
+	}
+}
+
+// TestOneDuplicate: with nothing else to do no empty batch comes after a single rejection.
+func TestOneDuplicate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *machineConfig) { c.maxOps = opsOf })
+	r.enqueue(1, 0)
+	r.enqueue(2, 0)
+	if p := r.next(0); !r.m.rejected(p, exists(r.job(1).ID)) {
+		t.Fatal("the rejection was not understood")
+	}
+	if p := r.tick(0); len(p.intents) != 1 || p.intents[0].job() != r.job(2).ID {
+		t.Errorf("%d changes, want the second enqueue", len(p.intents))
 	}
 }
 

@@ -61,6 +61,8 @@ func (m *machine) next(in tickInput) *plan {
 	}
 	switch {
 	case m.probe:
+	case len(m.singles) > 0 && m.onlyNew && m.singles[0].unknown():
+		m.probe = true
 	case len(m.singles) > 0:
 		p.alone = true
 		if i := m.singles[0]; m.again(p, i, in.now) {
@@ -69,11 +71,13 @@ func (m *machine) next(in tickInput) *plan {
 		m.singles = m.singles[1:]
 	default:
 		m.fill(p, in)
-		if !p.some() && !in.beat && m.onlyNew { // an empty batch helps nobody
+		// After one rejection an empty batch helps nobody. After more of them it keeps the shard.
+		keep := in.beat || m.onlyNew && m.rejections > 1 && m.queue.rest.len() > 0
+		if !p.some() && !keep && m.onlyNew {
 			m.onlyNew = false
 			m.fill(p, in)
 		}
-		if !p.some() && !in.beat {
+		if !p.some() && !keep {
 			return nil
 		}
 	}
@@ -84,6 +88,9 @@ func (m *machine) next(in tickInput) *plan {
 
 // some: it is no empty batch.
 func (p *plan) some() bool { return len(p.intents) > 0 || len(p.batch.Ops) > 0 }
+
+// unknown: an enqueue whose job may be there already.
+func (i *intent) unknown() bool { return i.kind == doEnqueue && !i.isNew }
 
 // needsSlot: it is a claim that starts a run.
 func (i *intent) needsSlot() bool { return i.kind == doClaim && i.condemned == "" }
