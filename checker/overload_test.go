@@ -193,6 +193,11 @@ func TestOverloadThresholds(t *testing.T) {
 		"slow batches before only":             {batches(250, 125, 125), most(history.OverloadRefused, 19), StatusFail, "at most 19.0 ms are"},
 		"slow batches but for the overload":    {batches(250, 125, 250), most(history.OverloadRefused, 19), StatusFail, "at most 19.0 ms are"},
 		"slow batches but for the end":         {batches(250, 250, 125), most(history.OverloadRefused, 19), StatusFail, "at most 19.0 ms are"},
+		"normal too late, by too slow batches": {but(func(o *overloadStory) {
+			*o = batches(300, 300, 300)
+			slow := o.change
+			o.change = func(y *lockedRun) { slow(y); y.refuse(24_000, 501, "held") }
+		}), most(history.OverloadNormal, 3500), StatusInvalid, "batches of shards took 300 ms"},
 		"normal too late, by slow batches": {but(func(o *overloadStory) {
 			*o = batches(250, 250, 250)
 			slow := o.change

@@ -444,7 +444,7 @@ func (a *Judgement) readOf(o *Overload, t history.Threshold) reading {
 			phrase.Plural(o.RefusedHere, "refusal"), o.OfferedPerS, o.Why), events: events}
 	case o.Why != "":
 		return reading{why: o.Why}
-	case o.BatchP50MS > mostSlower*usualBatch && t.MaxMS > 0 && t.Overload != history.OverloadNormal:
+	case o.BatchP50MS > mostSlower*usualBatch && t.MaxMS > 0:
 		return reading{why: fmt.Sprintf("batches of shards took %.0f ms, and up to %.0f ms say anything about how long things take: "+
 			"run it on a faster machine, or with nothing else at work on this one", o.BatchP50MS, mostSlower*usualBatch)}
 	}
