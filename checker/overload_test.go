@@ -143,6 +143,11 @@ func TestOverloadThresholds(t *testing.T) {
 			}
 		})
 	}
+	lastRefused := func(o overloadStory) overloadStory { // after 3501 ms
+		before := o.change
+		o.change = func(y *lockedRun) { before(y); y.refuse(24_000, 501, "held") }
+		return o
+	}
 	commands := func(more func(y *lockedRun)) overloadStory { // two hundred, of 15 ms
 		return but(func(o *overloadStory) {
 			o.change = func(y *lockedRun) {
@@ -193,16 +198,8 @@ func TestOverloadThresholds(t *testing.T) {
 		"slow batches before only":             {batches(250, 125, 125), most(history.OverloadRefused, 19), StatusFail, "at most 19.0 ms are"},
 		"slow batches but for the overload":    {batches(250, 125, 250), most(history.OverloadRefused, 19), StatusFail, "at most 19.0 ms are"},
 		"slow batches but for the end":         {batches(250, 250, 125), most(history.OverloadRefused, 19), StatusFail, "at most 19.0 ms are"},
-		"normal too late, by too slow batches": {but(func(o *overloadStory) {
-			*o = batches(300, 300, 300)
-			slow := o.change
-			o.change = func(y *lockedRun) { slow(y); y.refuse(24_000, 501, "held") }
-		}), most(history.OverloadNormal, 3500), StatusInvalid, "batches of shards took 300 ms"},
-		"normal too late, by slow batches": {but(func(o *overloadStory) {
-			*o = batches(250, 250, 250)
-			slow := o.change
-			o.change = func(y *lockedRun) { slow(y); y.refuse(24_000, 501, "held") }
-		}), most(history.OverloadNormal, 3500), StatusFail, "3501.0 ms"},
+		"normal too late, by too slow batches": {lastRefused(batches(300, 300, 300)), most(history.OverloadNormal, 3500), StatusInvalid, "batches of shards took 300 ms"},
+		"normal too late, by slow batches":     {lastRefused(batches(250, 250, 250)), most(history.OverloadNormal, 3500), StatusFail, "3501.0 ms"},
 		"refused elsewhere":                    {but(func(o *overloadStory) { o.elsewhere = true }), most(history.OverloadRefused, 100), StatusInvalid, "0 refusals by the owners"},
 		"refused later, under another's pause": {slowly("w1"), most(history.OverloadRefused, 299), StatusFail, "300.0 ms"},
 		"refused later, under its own pause":   {slowly("w2"), most(history.OverloadRefused, 20), StatusPass, "20.0 ms"},
