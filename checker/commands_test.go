@@ -47,40 +47,6 @@ func (e *edit) command(life, shard, id, do string, from, to int64, a answer) {
 	e.insert(inv, end)
 }
 
-// commanded gives every change that only a command makes the command that asked for it: told as
-// done where its batch was answered, else without a known outcome.
-func (e *edit) commanded() *jobEdit {
-	var insert []func() // after all is read: the history's events move then
-	x := e.jobs()
-	add := func(shard, id, do string, w *past.Write) {
-		life, from, to, a := history.Life(w.Main().Invoke.Proc), w.Earliest()-1, w.Main().Invoke.TS, nobodySay
-		if ok := w.OK(); ok != nil {
-			to, a = ok.End.TS, doneSo
-		}
-		insert = append(insert, func() { e.command(life, shard, id, do, from, to, a) })
-	}
-	for _, j := range x.a.Jobs.List {
-		for _, do := range []string{history.DoCancel, history.DoRedrive, history.DoHasten} {
-			for _, s := range j.Asked(do) {
-				add(j.Shard, j.ID, do, s.Write)
-			}
-		}
-	}
-	for _, l := range x.a.Rows {
-		for on, do := range map[bool]string{true: history.DoPause, false: history.DoResume} {
-			if l.Replayed != nil {
-				for _, w := range l.Replayed.Switched(on) {
-					add(l.Name, l.Name, do, w)
-				}
-			}
-		}
-	}
-	for _, do := range insert {
-		do()
-	}
-	return e.jobs()
-}
-
 // on inserts a command on a place's job.
 func (p jobPlace) on(do string, from, to int64, a answer) {
 	p.x.command(history.Life(p.inv().Proc), p.j.Shard, p.j.ID, do, from, to, a)
@@ -89,7 +55,7 @@ func (p jobPlace) on(do string, from, to int64, a answer) {
 // withCommands is step for histories with commands.
 func withCommands(do string, fits func(jobPlace) bool, change func(jobPlace)) func(*edit) bool {
 	return func(e *edit) bool {
-		p, ok := e.commanded().step(do, fits)
+		p, ok := e.jobs().step(do, fits)
 		if ok {
 			change(p)
 		}
@@ -254,12 +220,12 @@ var mixtureMutations = []mutation{
 
 // legalCommands are answers that are right, though only just.
 var legalCommands = map[string]func(*edit) bool{
-	"all as they were": func(e *edit) bool { return len(e.commanded().a.Jobs.List) > 0 },
+	"all as they were": func(e *edit) bool { return len(e.jobs().a.Jobs.List) > 0 },
 	"a cancel without an answer that was never done": withCommands(history.DoClaim, once, func(p jobPlace) {
 		p.on(history.DoCancel, p.inv().TS-2, p.inv().TS-1, nobodySay)
 	}),
 	"a cancel whose client died": func(e *edit) bool {
-		p, ok := e.commanded().step(history.DoClaim, once)
+		p, ok := e.jobs().step(history.DoClaim, once)
 		for _, crash := range e.notes(history.NoteCrash) {
 			if ok && crash.Proc != history.Harness {
 				e.command(history.Life(crash.Proc), p.j.Shard, p.j.ID, history.DoCancel, crash.TS-1, 0, neverSaid)
@@ -327,7 +293,7 @@ var legalCommands = map[string]func(*edit) bool{
 		return p.c().Attempt == 2
 	}, respec(func(_ jobPlace, j *history.Job) { j.Overruns = true })),
 	"a pause of a shard that is paused": func(e *edit) bool {
-		for _, l := range e.commanded().a.Rows {
+		for _, l := range e.jobs().a.Rows {
 			if l.Replayed != nil && len(l.Replayed.Switched(true)) > 0 && l.Replayed.Switched(true)[0].OK() != nil {
 				end := l.Replayed.Switched(true)[0].OK().End
 				e.command(history.Life(end.Proc), l.Name, l.Name, history.DoPause, end.TS+1, end.TS+2, nothingTo)

@@ -215,3 +215,14 @@ func (e *jobEdit) ask(j *past.Job, id, result string) {
 	inv.TS, end.TS = inv.TS+1, inv.TS+2
 	e.insert(inv, end)
 }
+
+// answeredAfter has the call of a job answered no earlier than a batch.
+func (e *edit) answeredAfter(id string, w *past.Write) {
+	answered := w.OK().End.TS
+	for _, o := range e.ops {
+		if o.inv.Op == history.OpEnqueue && o.inv.Key == id {
+			o.end.TS = max(o.end.TS, answered)
+		}
+	}
+	e.index()
+}

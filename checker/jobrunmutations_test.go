@@ -195,7 +195,7 @@ var jobRunMutations = []mutation{
 			p.c().DueMS = p.j.Spec.DueMS - 1
 			p.start().OwnDetails().DueMS = p.c().DueMS
 		})},
-	{"run before its time that was not brought forward", "P12", companions{"P2": "a row may show it"},
+	{"run before its time that was not brought forward", "P12", companions{"P2": "a row may show it", "P5": "its client was told that it was"},
 		step(history.DoHasten, thenClaimed, func(p jobPlace) {
 			p.remove()
 		})},
@@ -207,7 +207,7 @@ var jobRunMutations = []mutation{
 			s.OwnDetails().WallMS = max(s.WallMS(), s.DueMS())
 		}
 	})},
-	{"run claimed while its shard is paused", "P12", nil, stepIf(history.DoClaim, once, func(p jobPlace) bool {
+	{"run claimed while its shard is paused", "P12", companions{"P5": "nobody had asked for the pause"}, stepIf(history.DoClaim, once, func(p jobPlace) bool {
 		if p.w().Pos == 0 {
 			return false
 		}

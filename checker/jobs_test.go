@@ -42,11 +42,20 @@ func TestJobVerdicts(t *testing.T) {
 		}
 		due := p.j.Steps[0].Change.DueMS + in
 		x.ask(p.j, "later", past.ResultApplied)
+		for _, o := range e.ops {
+			if o.inv.Key == "later" && in > 0 && ahead == 0 {
+				spec := *o.inv.Job()
+				spec.DueMS = due
+				o.inv.OwnDetails().Job = &spec
+			}
+		}
 		x = e.jobs()
 		q, _ := x.step(history.DoComplete, func(q jobPlace) bool { return q.j.ID == p.j.ID })
 		extend(q.w(), history.Change{Job: "later", Do: history.DoEnqueue, DueMS: due})
+		batch := *q.inv() // as events move
+		e.answeredAfter("later", q.w())
 		if ahead > 0 {
-			setClock(e, q.w().Main().Invoke, q.w().Main().Invoke.TS-1, ahead)
+			setClock(e, &batch, batch.TS-1, ahead)
 		}
 		row := history.Event{TS: e.h.Events[len(e.h.Events)-1].TS, Proc: history.Harness, Type: history.Note, Op: history.NoteRow, Key: "later", Issuer: p.j.Shard, File: "harness.jsonl", Line: 1}
 		row.OwnDetails().JobRow = &history.JobRow{Kind: history.RowJob, State: past.StatePending, DueMS: due}

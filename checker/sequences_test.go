@@ -51,7 +51,7 @@ func (y *sequenceStory) step(s sequenceStep) {
 			y.note(s.at+10, s.proc+"/r1", history.Event{Op: history.NoteStart, Key: c.Job, Issuer: storyShard, Token: c.Run, DecidedAt: (s.at+9)*1e6 + 1e9, Details: &history.Details{Attempt: c.Attempt, DueMS: row.DueMS, WallMS: storyWall(s.at + 9)}})
 			err := ""
 			if c.Job == y.failing {
-				err = "as it should"
+				err = past.CancelPrefix + ": no reason given"
 			}
 			y.note(s.at+20, s.proc+"/r1", history.Event{Op: history.NoteFinish, Key: c.Job, Issuer: storyShard, Token: c.Run, Error: err})
 		case history.DoComplete:

@@ -25,7 +25,8 @@ type simOwner struct {
 	running  map[string]bool
 	lanes    int
 	refused  map[string]int
-	left     bool // it has given the shard away
+	left     bool            // it has given the shard away
+	asked    []history.Event // the commands that the next batch carries out
 }
 
 type simEnqueue struct {
@@ -200,6 +201,7 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 		} else {
 			changes = append(changes, history.Change{Do: history.DoResume})
 		}
+		o.ask(changes[len(changes)-1].Do, s.name)
 	}
 	if w.cfg.bug == bugNoClaims && w.away {
 		paused = true
@@ -213,10 +215,13 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 			add(o.claim(id, &simRow{}))
 			o.running[id] = true
 		case r.state == past.StateDLQ && !w.draining && !r.redriven && !w.jobs[id].poison && w.chance(0.02):
+			o.ask(history.DoRedrive, id)
 			add(history.Change{Job: id, Do: history.DoRedrive, DueMS: max(r.own(w.jobs[id]), wall)})
 		case r.state == past.StatePending && r.due > wall+100 && w.chance(0.002):
+			o.ask(history.DoCancel, id)
 			add(history.Change{Job: id, Do: history.DoCancel, Run: r.run, Attempt: r.attempt})
 		case r.state == past.StatePending && r.due > wall+100 && w.chance(0.004):
+			o.ask(history.DoHasten, id)
 			add(history.Change{Job: id, Do: history.DoHasten, Run: r.run, Attempt: r.attempt, DueMS: wall})
 		case w.cfg.bug == bugNotRead && r.by != nil && r.by != o && r.state == past.StatePending && w.chance(0.1):
 			add(history.Change{Job: id, Do: history.DoDLQ, Run: r.run, Attempt: r.attempt})
@@ -238,6 +243,27 @@ func (o *simOwner) plan() (changes []history.Change, riding []*simEnqueue) {
 		}
 	}
 	return changes, riding
+}
+
+// ask records a command of a client, which the next batch carries out.
+func (o *simOwner) ask(do, key string) {
+	n := o.f.id()
+	e := history.Event{Proc: fmt.Sprintf("%s/k%d", o.f.header.Proc, n), ID: n, Op: history.OpCommand, Key: key}
+	inv := e
+	inv.Type, inv.Details = history.Invoke, &history.Details{Command: &history.Command{Queue: "jobs", Shard: o.s.name, Do: do}}
+	o.w.record(o.f, inv)
+	o.asked = append(o.asked, e)
+}
+
+// tell answers the commands that a batch with this outcome carries out.
+func (o *simOwner) tell(outcome history.Type) {
+	for _, e := range o.asked {
+		if e.Type, e.Result = history.OK, past.ResultApplied; outcome != history.OK {
+			e.Type, e.Result, e.Error = history.Unknown, "", "no answer"
+		}
+		o.w.record(o.f, e)
+	}
+	o.asked = nil
 }
 
 func (o *simOwner) claim(id string, r *simRow) history.Change {
@@ -268,6 +294,7 @@ func (o *simOwner) tick(t *task, op history.Op, changes []history.Change, riding
 	to := history.Version{Fence: o.head.Fence, Beat: o.head.Beat + 1, Attempt: w.uuid()}
 	o.left = w.cfg.bug == bugEarlyHandOver && len(o.running) > 1 && w.chance(0.05)
 	outcome, row, first := o.batch(t, op, o.head, to, changes)
+	o.tell(outcome)
 	o.last = first
 	o.left = o.left && outcome == history.OK
 	switch {

@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"fencepost/checker/past"
@@ -85,7 +86,7 @@ func (x *simRun) work(t *task) string {
 		return "the handler failed"
 	}
 	if w.chance(0.03) {
-		return "cancel"
+		return past.CancelPrefix + ": no reason given"
 	}
 	for _, step := range x.j.Steps {
 		if _, done := w.sinks[res].applied[step]; done && w.cfg.bug != bugNoKey {
@@ -150,7 +151,7 @@ func (x *simRun) done(why string) {
 	}
 	c := history.Change{Job: x.j.id, Do: history.DoComplete, Run: x.c.Run, Attempt: x.c.Attempt}
 	switch {
-	case why == "cancel":
+	case strings.HasPrefix(why, past.CancelPrefix):
 		c.Do = history.DoCancel
 	case why != "" && x.spent() >= x.j.MaxAttempts:
 		c.Do = history.DoDLQ

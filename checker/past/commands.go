@@ -10,8 +10,6 @@ import (
 
 // Commands are the commands that clients gave on jobs and shards.
 type Commands struct {
-	// Any: the history records commands, so that no other was given.
-	Any bool
 	// OnShards are the pauses and resumptions, by shard.
 	OnShards map[string][]*Op
 	// OnDead are the redrives of a queue's dead jobs that nobody knows the answer of: each may have
@@ -24,7 +22,6 @@ type Commands struct {
 // given files a client's command.
 func (x *Jobs) given(o *Op) {
 	c := o.Invoke.Command()
-	x.Commands.Any = true
 	x.Commands.N++
 	if o.End != nil && o.End.Told() != "" {
 		x.Commands.Refused++

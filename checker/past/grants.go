@@ -179,7 +179,7 @@ func (l *Row) attach() {
 	}
 	for _, e := range l.Marks {
 		if e.Op == history.NoteLeaseLost {
-			if g := l.Find(l.fenceOf(e.Token), e.Proc); g != nil && (g.Lost == nil || e.TS < g.Lost.TS) {
+			if g := l.Find(l.fenceOf(e.Token), e.Proc); g != nil && g.OwnedBy(e.Proc) && (g.Lost == nil || e.TS < g.Lost.TS) {
 				g.Lost = e
 			}
 		}

@@ -2,6 +2,7 @@ package past
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"fencepost/harness/record/history"
@@ -71,6 +72,21 @@ func stepped(notes []*history.Event) bool {
 
 // ClockSet says whether the clocks of a life were set, by a fault or with the host's.
 func (a *Past) ClockSet(life string) bool { return len(a.Clocks[life]) > 0 || a.host.stepped }
+
+// notedLate is for how long after a clock was set at most its note may be dated, in ns.
+const notedLate = 5e9
+
+// ClockSetBy says whether the clocks of a life had been set by an instant.
+func (a *Past) ClockSetBy(life string, ts int64) bool {
+	upTo := func(notes []*history.Event) []*history.Event {
+		n := slices.IndexFunc(notes, func(e *history.Event) bool { return e.TS > ts+notedLate })
+		if n < 0 {
+			n = len(notes)
+		}
+		return notes[:n]
+	}
+	return len(upTo(a.Clocks[life])) > 0 || stepped(upTo(a.host.notes))
+}
 
 // AnyClockSet says that of all lives.
 func (a *Past) AnyClockSet() bool { return len(a.Clocks) > 0 || a.host.stepped }

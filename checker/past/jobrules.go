@@ -41,6 +41,8 @@ func (r *Replay) judgeEnd(j *Job, was JobState, w *Write, c *history.Change) {
 			r.bad("P5", j, w, "%s it although run %d had not finished", Verb(c.Do), c.Run)
 		case finish != nil && finish.Error == "":
 			r.bad("P5", j, w, "%s it although run %d had finished well", Verb(c.Do), c.Run)
+		case c.Do == history.DoCancel && finish != nil && !strings.HasPrefix(finish.Error, CancelPrefix) && !j.cancelAsked(begun):
+			r.bad("P5", j, w, "cancels it after run %d failed (%s), which neither its handler nor a client had asked for", c.Run, finish.Error)
 		}
 	case history.DoRescue:
 		if j.Spec.AtMostOnce {
@@ -73,7 +75,7 @@ func (r *Replay) judgeEnd(j *Job, was JobState, w *Write, c *history.Change) {
 func (r *Replay) judgeSweep(j *Job, w *Write) {
 	end := j.Last()
 	sweeper := history.Life(w.Main().Invoke.Proc)
-	if end == nil || r.a.ClockSet(sweeper) || r.a.ClockSet(history.Life(end.Invoke.Proc)) {
+	if end == nil || r.a.ClockSetBy(sweeper, w.Latest) || r.a.ClockSetBy(history.Life(end.Invoke.Proc), w.Latest) {
 		return
 	}
 	window := r.a.HeaderOf(sweeper).DedupeMS * 1e6
@@ -87,28 +89,42 @@ func (j *Job) StartedBy(run, at int64) bool {
 	return slices.ContainsFunc(j.Starts, func(e *history.Event) bool { return e.Token == run && e.TS <= at })
 }
 
-// poisoned says whether the store had refused a batch with the job before: not
-// because of another row, but the batch itself.
+// poisoned says whether the store had refused a batch with this job alone before: not because of
+// another row, but the batch itself.
 func (r *Replay) poisoned(j *Job, before int64) bool {
 	t, ok := r.refusals[j.ID]
 	return ok && t < before
 }
 
-// findRefusals finds when the store first refused a batch with a job, by job.
+// findRefusals finds when the store first refused a batch with a job alone, by job. A batch with
+// others may have been refused for theirs, or as the store was in trouble.
 func (l *Row) findRefusals() map[string]int64 {
 	out := map[string]int64{}
 	for _, c := range l.CAS {
 		if c.Outcome != history.Fail || c.End.Error == "" || c.End.Row != nil {
 			continue
 		}
-		for i := range c.Invoke.Changes() {
-			id := c.Invoke.Changes()[i].Job
-			if t, known := out[id]; !known || c.End.TS < t {
-				out[id] = c.End.TS
-			}
+		id, alone := onlyJob(c.Invoke.Changes())
+		if t, known := out[id]; alone && (!known || c.End.TS < t) {
+			out[id] = c.End.TS
 		}
 	}
 	return out
+}
+
+// onlyJob is the job that all changes of a batch are about: itself, or the one that follows its end.
+func onlyJob(changes []history.Change) (id string, only bool) {
+	for c := range Each(changes) {
+		switch {
+		case c.Job == "":
+			return "", false
+		case id == "" && c.After == "":
+			id = c.Job
+		case c.Job != id && c.After != id:
+			return "", false
+		}
+	}
+	return id, id != ""
 }
 
 // How the errors of runs begin that were stopped with their worker, or not carried out by it,
@@ -117,7 +133,15 @@ const (
 	InterruptedPrefix = "job: interrupted"
 	NotHerePrefix     = "not to be run by this process"
 	PermanentPrefix   = "not to be tried again"
+	CancelPrefix      = "job: cancelled by its handler"
 )
+
+// cancelAsked says whether a client had asked to cancel the job by an instant.
+func (j *Job) cancelAsked(by int64) bool {
+	return slices.ContainsFunc(j.Commands, func(o *Op) bool {
+		return o.Invoke.Command().Do == history.DoCancel && o.Invoke.TS <= by && o.Outcome != history.Fail
+	})
+}
 
 // MaxUncounted is how many runs of a job may end without having spent an attempt. After one
 // more it may be given up, and must not be claimed again.
@@ -219,8 +243,16 @@ func (j *Job) ScheduledIn(s JobState) int64 {
 // dueSetBy is the fence of the owner that said last when the job is due.
 func (j *Job) dueSetBy() int64 { return j.Steps[len(j.Steps)-1].Write.To.Fence }
 
+// dueLate is by how much later than now an owner may call a job due that was asked for at once, in
+// ms: by as much its wall clock may lead, for whatever reason.
+const dueLate = 10_000
+
+// ClocksApart bounds by how much the wall clocks of a run's processes differ by themselves, with
+// how they are read, in ms.
+const ClocksApart = 1000
+
 // judgeDue is the part of P12 that a change decides. A job is never due before its own
-// time. Else an owner keeps to what it said itself, unless its clock was set; what
+// time, and no later than that and than now, unless its policy has it wait. Else an owner keeps to what it said itself, unless its clock was set; what
 // another said it may take for earlier, as that one's clock may have been ahead.
 func (r *Replay) judgeDue(j *Job, was JobState, w *Write, c *history.Change) {
 	own := j.ScheduledIn(was)
@@ -232,6 +264,10 @@ func (r *Replay) judgeDue(j *Job, was JobState, w *Write, c *history.Change) {
 			r.bad("P12", j, w, "makes it due at %d, %d ms before it was asked to be", c.DueMS, own-c.DueMS)
 		case c.Do == history.DoRetry && c.DueMS < was.Due && !set:
 			r.bad("P12", j, w, "makes it due at %d, %d ms before it was due in the first place", c.DueMS, was.Due-c.DueMS)
+		case c.Do != history.DoRetry && (len(j.Calls) > 0 || j.After != nil) && !set: // a schedule's are judged by its times, a retry by its policy
+			if late := c.DueMS - max(own, r.a.WallAt(w.Latest)); late > dueLate && r.a.WallAt(w.Latest) > 0 {
+				r.bad("P12", j, w, "makes it due at %d, %d ms later than it was asked to be", c.DueMS, late)
+			}
 		}
 	case history.DoHasten:
 		if c.DueMS > was.Due+readingSlack && j.dueSetBy() == w.To.Fence && !set {

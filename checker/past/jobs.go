@@ -51,7 +51,7 @@ type Job struct {
 	Calls    []*Op // enqueues
 	Updates  []*Op // of a job with a lock of its own
 	Commands []*Op
-	Spec     *history.Job // as first asked for; nil if nobody did
+	Spec     *history.Job // as asked for by the first call that may have been carried out; nil if nobody asked
 	Schedule *Schedule    // the schedule that enqueued it, or nil
 	// After is the job that it follows in a sequence, next the one that follows it.
 	After, next *Job
@@ -124,10 +124,18 @@ func (x *Jobs) of(shard, id string) *Job {
 // call files an enqueue.
 func (x *Jobs) call(o *Op) {
 	j := x.of(o.Invoke.Job().Shard, o.Invoke.Key)
-	j.Calls = append(j.Calls, o)
-	if j.Spec == nil {
+	if j.Calls = append(j.Calls, o); o == askedBy(j.Calls) {
 		j.Spec = o.Invoke.Job()
 	}
+}
+
+// askedBy is the call that decides what was asked for: the first that may have been carried out, or
+// the first if none may.
+func askedBy(calls []*Op) *Op {
+	if i := slices.IndexFunc(calls, func(o *Op) bool { return o.Outcome != history.Fail }); i >= 0 {
+		return calls[i]
+	}
+	return calls[0]
 }
 
 // note files a start, a finish or a row.
@@ -219,7 +227,22 @@ func (j *Job) Entered() (first *Op, n int) {
 	return first, n
 }
 
-// waits: a client was told that the job is in the inbox.
+// enters says whether a step brings the job into its shard, if it was not there.
+func (s *JobStep) enters() bool {
+	return s.Change.Do == history.DoEnqueue || s.Change.Do == history.DoDLQ && s.Change.Run == 0 && s.Change.Attempt == 0
+}
+
+// EnteredWithin says whether the job can have come into its shard within a span.
+func (j *Job) EnteredWithin(from, to int64) bool {
+	return slices.ContainsFunc(j.Steps, func(s JobStep) bool { return s.enters() && s.Write.Earliest() <= to && s.Write.Latest >= from })
+}
+
+// KeptFrom says whether the job can have been in its shard at an instant, or later.
+func (j *Job) KeptFrom(ts int64) bool {
+	return slices.ContainsFunc(j.stays(), func(s stay) bool { return s.state != "" && s.to >= ts })
+}
+
+// AcknowledgedByInbox: a client was told that the job is in the inbox.
 func (j *Job) AcknowledgedByInbox() bool {
 	return slices.ContainsFunc(j.Calls, func(o *Op) bool { return o.Outcome == history.OK && o.End.Result == ResultInbox })
 }

@@ -17,7 +17,7 @@ type OrderTables struct {
 // Order is everything about one order.
 type Order struct {
 	ID                         string
-	Asked                      *history.Order // as first asked for; nil if nobody did
+	Asked                      *history.Order // see askedBy; nil if nobody did
 	Calls                      []*Op
 	Row                        *history.Event
 	Duplicated                 []*history.Event // more rows of it, which there must not be
@@ -52,8 +52,7 @@ func (x *OrderTables) call(c *Op) {
 		return
 	}
 	o := x.of(c.Invoke.Job().Order.ID)
-	o.Calls = append(o.Calls, c)
-	if o.Asked == nil {
+	if o.Calls = append(o.Calls, c); c == askedBy(o.Calls) {
 		o.Asked = c.Invoke.Job().Order
 	}
 }
@@ -140,6 +139,26 @@ func (a *Past) Claimed(o *Order, token int64) bool {
 		}
 		k := l.ClaimOf(token)
 		if k != nil && k.Job == j || j.Locked() && len(l.ByToken[token]) > 0 {
+			return true
+		}
+		unknown = false
+	}
+	return unknown
+}
+
+// Accepted says whether the sink may have accepted the payment of a run: its ledger has it, or was not
+// read.
+func (a *Past) Accepted(o *Order, token int64) bool {
+	unknown := true
+	for _, j := range a.Jobs.List {
+		if j.Spec == nil || j.Spec.Order == nil || j.Spec.Order.ID != o.ID || j.Spec.Kind != history.OrderPay {
+			continue
+		}
+		s := a.SinkOf[j.Spec.Resource]
+		if s == nil || !s.WasRead() {
+			return true
+		}
+		if slices.ContainsFunc(s.Ledger, func(e Entry) bool { return e.Kind == history.LedgerAccept && e.Token == token }) {
 			return true
 		}
 		unknown = false

@@ -21,7 +21,7 @@ type Replay struct {
 	// own are the jobs that wait and that the shard's owner has put there itself, by when its batch was
 	// asked for; see judgePriorities.
 	own map[*Job]int64
-	// refusals are when the store first refused a batch with a job, by job; see poisoned.
+	// refusals are when the store first refused a batch with a job alone, by job; see poisoned.
 	refusals map[string]int64
 	// refused are the batches that a row in the shard kept from happening, by the
 	// stamp that they named.

@@ -109,14 +109,27 @@ func checkAnswer(s *past.Sink, o *past.Op, p *Property) {
 		p.add(s.Name, append(past.Events(o), e.Event),
 			"effect %s was reported as failed (%s), but the ledger of %s shows it as applied (entry %d)", key, cmp.Or(o.End.Result,
 				o.End.Error), s.Name, e.Seq)
-	case e.Token != o.Invoke.Token && len(e.By) == 1, o.Invoke.Value != nil && e.Value != nil && *e.Value != *o.Invoke.Value && len(e.By) == 1:
+	case len(e.By) == 1 && !sameEffect(o, e):
 		p.add(s.Name, append(past.Events(o), e.Event),
 			"effect %s was sent with token %d and value %s, but entry %d of the ledger has token %d and value %s",
 			key, o.Invoke.Token, phrase.NumberOrNone(o.Invoke.Value), e.Seq, e.Token, phrase.NumberOrNone(e.Value))
+	case len(e.By) > 1 && o == e.By[0] && !slices.ContainsFunc(e.By, func(by *past.Op) bool { return sameEffect(by, e) }):
+		p.add(s.Name, append(past.FirstEvents(e.By), e.Event),
+			"effect %s was asked for %d times, but entry %d of the ledger has token %d and value %s, which none of them had",
+			key, len(e.By), e.Seq, e.Token, phrase.NumberOrNone(e.Value))
+	case o.Outcome == history.OK && o.End.Result == past.ResultApplied && o.End.Seq == e.Seq && !sameEffect(o, e):
+		p.add(s.Name, append(past.Events(o), e.Event),
+			"effect %s was answered applied as entry %d with token %d and value %s, but the ledger has it with token %d and value %s",
+			key, e.Seq, o.Invoke.Token, phrase.NumberOrNone(o.Invoke.Value), e.Token, phrase.NumberOrNone(e.Value))
 	case o.Outcome == history.OK && o.End.Result == past.ResultApplied && o.End.Seq != 0 && !hasSeq(s, key, o.End.Seq):
 		p.add(s.Name, append(past.Events(o), e.Event), "effect %s was answered applied as entry %d, but the ledger has it as entry %d",
 			key, o.End.Seq, e.Seq)
 	}
+}
+
+// sameEffect says whether a call can have made an entry: its token and its value are the entry's.
+func sameEffect(o *past.Op, e *past.Entry) bool {
+	return o.Invoke.Token == e.Token && (o.Invoke.Value == nil || e.Value == nil || *o.Invoke.Value == *e.Value)
 }
 
 func hasSeq(s *past.Sink, key string, seq int64) bool {

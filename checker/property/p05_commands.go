@@ -13,11 +13,14 @@ import (
 // is not run, that one which was redriven begins with attempt 1, and that nothing is claimed while
 // a shard is paused follows then from the rules of the replay itself: the change that was acknowledged
 // is in it, and nothing but another command undoes it.
+//
+// Every command that a client gives is recorded. What only a command does is so wrong in a history
+// without any.
 
 // checkCommands judges the commands on a job.
 func (a *Judgement) checkCommands(j *past.Job, p *Property) {
 	l := a.RowOf[j.Shard]
-	if !a.Jobs.Commands.Any || j.Locked() || l == nil || !l.Complete {
+	if j.Locked() || l == nil || !l.Complete {
 		return
 	}
 	for _, o := range j.Commands {
@@ -86,21 +89,14 @@ func (a *Judgement) aheadOf(j *past.Job, at int64) int64 {
 	if j.Spec == nil || a.AnyClockSet() || j.Done(history.DoHasten, 0, at) != nil {
 		return 0
 	}
-	if ahead := j.ScheduledMS() - a.WallAt(at); ahead > clocksApart {
+	if ahead := j.ScheduledMS() - a.WallAt(at); ahead > past.ClocksApart {
 		return ahead
 	}
 	return 0
 }
 
-// clocksApart bounds by how much the wall clocks of a run's processes differ by themselves, with
-// how they are read, in ms.
-const clocksApart = 1000
-
 // checkPauses judges the commands on shards.
 func (a *Judgement) checkPauses(p *Property) {
-	if !a.Jobs.Commands.Any {
-		return
-	}
 	for _, l := range a.Rows {
 		if !l.Shard || !l.Complete || l.Replayed == nil {
 			continue

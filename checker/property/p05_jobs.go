@@ -158,6 +158,23 @@ func (a *Judgement) checkCalls(j *past.Job, p *Property) {
 			j.ID, phrase.Times(applied), j.Shard, phrase.Times(entered))
 	case entered == 0:
 		a.checkInbox(j, p)
+	case l == nil || l.Complete:
+		a.checkTold(j, p)
+	}
+}
+
+// checkTold: what a call was told was so by then, also of a job that had been there and was swept.
+func (a *Judgement) checkTold(j *past.Job, p *Property) {
+	for _, o := range j.Calls {
+		switch {
+		case o.Outcome != history.OK:
+		case o.End.Result == past.ResultApplied && !j.EnteredWithin(o.Invoke.TS, o.End.TS):
+			p.add(j.ID, past.Events(o, j.Last()), "the enqueue of job %s was acknowledged as applied, but no batch that can have taken effect during the call takes it",
+				j.ID)
+		case !j.KeptFrom(o.Invoke.TS) && j.Row(history.RowInbox) == nil && a.RowsRead(j):
+			p.add(j.ID, past.Events(o, j.Last()), "the enqueue of job %s was acknowledged (%s) after its id had been forgotten, but neither its shard %s nor the inbox has it: "+
+				"an acknowledged job is lost", j.ID, o.End.Result, j.Shard)
+		}
 	}
 }
 

@@ -106,8 +106,12 @@ func checkValidity(_ context.Context, a *Judgement, p *Property) {
 }
 
 func (a *Judgement) checkSealed(p *Property) {
+	promised := map[string]bool{} // shards of jobs that were acknowledged
+	for _, j := range a.Jobs.List {
+		promised[j.Shard] = promised[j.Shard] || j.Acknowledged() != nil
+	}
 	for _, l := range a.Rows {
-		if l.Sealed == nil && slices.ContainsFunc(l.Writes, (*past.Write).Possible) {
+		if l.Sealed == nil && (slices.ContainsFunc(l.Writes, (*past.Write).Possible) || l.Shard && promised[l.Name]) {
 			p.add(l.Name, nil, "%s %s was not sealed after the run, so its unknown outcomes cannot be settled", l.Noun(), l.Name)
 		}
 	}

@@ -88,6 +88,8 @@ func (a *Judgement) checkOrder(o *past.Order, p *Property) {
 	for _, e := range o.Payments {
 		if token := e.Book().Token; !a.Claimed(o, token) {
 			bad(append(pays(), e), "was paid by run %d, and no job that pays it was ever claimed as that", token)
+		} else if !a.Accepted(o, token) {
+			bad(append(pays(), e), "was paid by run %d, of which the sink has accepted no payment", token)
 		}
 	}
 	due := state == history.OrderPaid || state == history.OrderShipped

@@ -74,6 +74,9 @@ func (a *Judgement) checkItem(k *past.Item, p *Property) {
 		case b.Quantity != before+b.Delta:
 			bad("version %d changes %d by %d and leaves %d", b.Version, before, b.Delta, b.Quantity)
 		}
+		if b.Order == "" && b.Delta < 0 {
+			bad("version %d takes %d items, for no order", b.Version, -b.Delta)
+		}
 		if b.Quantity < 0 {
 			bad("at version %d there were %d: items were sold that were not there", b.Version, b.Quantity)
 		}
