@@ -42,6 +42,7 @@ type evidencePage struct {
 	Points             []pointsRow
 	Reached            *PointTable // nil if no fault waits for a point
 	Commits            []string
+	Again              string // how many runs were judged again, "" if none was
 	Facts              []fact
 	Versions, Machines []fact
 }
@@ -96,7 +97,7 @@ func newEvidencePage(set string, all []evidence.Result, tree string) *evidencePa
 	all = evidence.OfTree(sortedResults(all), tree)
 	t := totalOf(all)
 	p := &evidencePage{head: newHead(false, ""), Set: set, Verdict: BadgeOf(t.Worst), Lead: t.sentence(), Tiles: t.tiles(),
-		Commits: evidence.Commits(all), Tree: tree}
+		Commits: evidence.Commits(all), Again: judgedAgain(all), Tree: tree}
 	if len(all) == 0 {
 		p.Verdict, p.Lead = Badge{"NOTHING", "none", "dash"}, "No run of this code is kept."
 	}

@@ -109,8 +109,18 @@ func commonFacts(rs []evidence.Result) (versions, machines []fact) {
 		}
 		return out
 	}
-	return collect(func(r evidence.Result) map[string]string { return r.Info.Versions }, "fencepost"),
+	return collect(func(r evidence.Result) map[string]string { return r.Info.Versions }, evidence.CommitKey, evidence.RanCommitKey),
 		collect(func(r evidence.Result) map[string]string { return r.Info.Machine }, "load")
+}
+
+// judgedAgain says how many runs were judged again, behind the commits that judged; "" if none was.
+func judgedAgain(all []evidence.Result) string {
+	commits, n := evidence.RanCommits(all)
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" %s of the runs %s made by %s %s and judged again.", measure.FormatCount(n), plural(n, "was", "were"),
+		plural(len(commits), "commit", "commits"), strings.Join(commits, ", "))
 }
 
 // evidenceTable is the section of RESULTS.md.
@@ -123,8 +133,8 @@ func evidenceTable(md *strings.Builder, sets map[string][]evidence.Result) {
 	for _, name := range slices.Sorted(maps.Keys(sets)) {
 		all := sortedResults(sets[name])
 		t := totalOf(all)
-		fmt.Fprintf(md, "\n### Set %s\n\n%s Time: %s. Longest orphan time: %s. Commits: %s.\n\n", cell(name), cell(t.sentence()),
-			hours(t.Took), orphanText(t.Orphan), cell(strings.Join(evidence.Commits(all), ", ")))
+		fmt.Fprintf(md, "\n### Set %s\n\n%s Time: %s. Longest orphan time: %s. Commits: %s.%s\n\n", cell(name), cell(t.sentence()),
+			hours(t.Took), orphanText(t.Orphan), cell(strings.Join(evidence.Commits(all), ", ")), cell(judgedAgain(all)))
 		var rows [][]string
 		for _, g := range groups(all, byLevel) {
 			n := totalOf(g)

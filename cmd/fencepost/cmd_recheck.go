@@ -24,10 +24,12 @@ import (
 type recheckFlags struct {
 	results, runs string
 	memoryMB      int64
+	store         bool
+	commit, tree  string // the tool's own
 }
 
 func newRecheckCmd() *cobra.Command {
-	var f recheckFlags
+	f := recheckFlags{commit: builtFrom, tree: builtOf}
 	cmd := &cobra.Command{
 		Use:   "recheck SET | DIR…",
 		Short: "Judge kept histories again with this checker, and report changed verdicts",
@@ -37,9 +39,14 @@ compared with their digests first. DIR is a file of results (…` + evidence.End
 archive (…` + rundir.ArchiveEnding + `), or a directory of runs with both. Nothing is changed: neither verdict.json nor
 the stored results.
 
+--store stores what came out as a new result of this tool's code, beside the old one. It is for
+stored results whose runs this tool's code would carry out in the same way, and only they are
+judged then (docs/evidence.md).
+
 Exit codes: 0 every verdict is as it was; 1 one is FAIL that was not; 2 a history is missing,
 is not what was packed, is malformed or could not be checked, or there was nothing to judge;
-3 verdicts changed, none of them to FAIL; 64 bad input. The first of 1, 2, 3 that applies.`,
+3 verdicts changed, none of them to FAIL; 64 bad input, or --store by a tool that
+no commit answers for. The first of 1, 2, 3 that applies.`,
 		Args: someArgs(fmt.Sprintf("recheck what? Name a set (%s, %s) or a directory", strings.Join(setNames(), ", "), powerSet)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			exe, err := os.Executable()
@@ -52,6 +59,7 @@ is not what was packed, is malformed or could not be checked, or there was nothi
 	fl := cmd.Flags()
 	fl.StringVar(&f.results, "results", "results", "directory of the stored results")
 	fl.StringVar(&f.runs, "runs", "runs", "directory of the runs' directories and archives")
+	fl.BoolVar(&f.store, "store", false, "of stored results: judge those of other code that runs the same, and store what comes out beside them")
 	fl.Int64Var(&f.memoryMB, "memory", checker.DefaultMemory>>20, "memory for each check in MB; 0: no limit")
 	return cmd
 }
@@ -59,6 +67,9 @@ is not what was packed, is malformed or could not be checked, or there was nothi
 func (f recheckFlags) run(ctx context.Context, out io.Writer, exe string, args []string) error {
 	f.results, f.runs = within(ctx, f.results), within(ctx, f.runs)
 	opts := checker.Options{Memory: inBytes(f.memoryMB)}
+	if f.store {
+		return f.runStore(ctx, out, exe, args, opts)
+	}
 	var all []record
 	for _, arg := range args {
 		some, err := f.records(ctx, arg)
@@ -73,14 +84,14 @@ func (f recheckFlags) run(ctx context.Context, out io.Writer, exe string, args [
 			return &exitError{code: exitNotDone, err: fmt.Errorf("interrupted: %d of %d were judged again", t.judged, len(all))}
 		}
 		began := time.Now()
-		was, now, err := judgeAgain(ctx, r, exe, opts)
+		was, now, err := judgeAgain(ctx, r, exe, opts, nil)
 		t.count(fmt.Sprintf("[%d/%d] %s", i+1, len(all), r.name), was, now, err, time.Since(began))
 	}
 	return t.end()
 }
 
-// judgeAgain judges one record in a directory of its own.
-func judgeAgain(ctx context.Context, r record, exe string, opts checker.Options) (was, now *checker.Result, err error) {
+// judgeAgain judges one record in a directory of its own, and hands it to use, if that is not nil.
+func judgeAgain(ctx context.Context, r record, exe string, opts checker.Options, use func(dir string, now *checker.Result) error) (was, now *checker.Result, err error) {
 	tmp, err := os.MkdirTemp("", "fencepost-recheck-")
 	if err != nil {
 		return nil, nil, err
@@ -90,7 +101,9 @@ func judgeAgain(ctx context.Context, r record, exe string, opts checker.Options)
 	if err != nil || was == nil {
 		return was, nil, err
 	}
-	now, err = opts.CheckInChild(ctx, exe, dir)
+	if now, err = opts.CheckInChild(ctx, exe, dir); err == nil && use != nil {
+		err = use(dir, now)
+	}
 	return was, now, err
 }
 
@@ -150,13 +163,10 @@ func (t *recheckTally) end() error {
 
 // records are what an argument names.
 func (f recheckFlags) records(ctx context.Context, arg string) ([]record, error) {
-	if _, err := evidence.FindSet(arg); err == nil {
-		return storedRecords(filepath.Join(f.results, reports.KeptEvidence, arg+evidence.Ending), f.runs)
+	path := f.fileOf(ctx, arg)
+	if path != relativeTo(workDir(ctx), arg) {
+		return storedRecords(path, f.runs)
 	}
-	if arg == powerSet {
-		return storedRecords(filepath.Join(f.results, powerSet+evidence.Ending), f.runs)
-	}
-	path := relativeTo(workDir(ctx), arg)
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -173,6 +183,17 @@ func (f recheckFlags) records(ctx context.Context, arg string) ([]record, error)
 	all, err := runRecords(path)
 	slices.SortFunc(all, func(a, b record) int { return strings.Compare(a.name, b.name) })
 	return all, err
+}
+
+// fileOf is the file of a set's results, or what else an argument names.
+func (f recheckFlags) fileOf(ctx context.Context, arg string) string {
+	if _, err := evidence.FindSet(arg); err == nil {
+		return filepath.Join(f.results, reports.KeptEvidence, arg+evidence.Ending)
+	}
+	if arg == powerSet {
+		return filepath.Join(f.results, powerSet+evidence.Ending)
+	}
+	return relativeTo(workDir(ctx), arg)
 }
 
 // errNoHistory: a result has none on this machine, and does not say that there is one.
@@ -197,19 +218,24 @@ func storedRecords(file, runs string) ([]record, error) {
 	}
 	var out []record
 	for _, r := range all {
-		name := r.Job.String()
-		if r.Attempt > 1 {
-			name += fmt.Sprintf(" (attempt %d)", r.Attempt)
-		}
-		out = append(out, record{name, func(tmp string) (string, *checker.Result, error) {
-			if r.Check == nil {
-				return "", nil, nil
-			}
-			dir, err := stored(r, runs, tmp)
-			return dir, r.Check, err
-		}})
+		out = append(out, storedRecord(r, runs))
 	}
 	return out, nil
+}
+
+// storedRecord is the run of a stored result.
+func storedRecord(r evidence.Result, runs string) record {
+	name := r.Job.String()
+	if r.Attempt > 1 {
+		name += fmt.Sprintf(" (attempt %d)", r.Attempt)
+	}
+	return record{name, func(tmp string) (string, *checker.Result, error) {
+		if r.Check == nil {
+			return "", nil, nil
+		}
+		dir, err := stored(r, runs, tmp)
+		return dir, r.Check, err
+	}}
 }
 
 // stored is the record of a result: the archive that it names, or the run's directory if

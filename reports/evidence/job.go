@@ -138,12 +138,15 @@ func Worst(v, w checker.Verdict) checker.Verdict {
 
 // Keys of rundir.Info's Versions: the commit that the tool was built from, with
 // DirtyCommit behind it for a changed work tree, the digest of the code that decides a verdict, and
-// that of the run's plan.
+// that of the run's plan. Of a run that was judged again the first two are of who judged, and
+// RanCommitKey and RanTreeKey of who ran it.
 const (
-	CommitKey   = "fencepost"
-	DirtyCommit = "-dirty"
-	TreeKey     = "tree"
-	PlanKey     = "plan"
+	CommitKey    = "fencepost"
+	DirtyCommit  = "-dirty"
+	TreeKey      = "tree"
+	PlanKey      = "plan"
+	RanCommitKey = "ran_commit"
+	RanTreeKey   = "ran_tree"
 )
 
 // Version of the format of a stored result.

@@ -137,7 +137,7 @@ type environment struct {
 }
 
 // ofRun are the versions, and what is noted of the machine, that are a run's own.
-var ofRun = []string{CommitKey, TreeKey, PlanKey, "load"}
+var ofRun = []string{CommitKey, TreeKey, PlanKey, RanCommitKey, RanTreeKey, "load"}
 
 func environmentOf(r Result) environment {
 	own := func(k, _ string) bool { return slices.Contains(ofRun, k) }

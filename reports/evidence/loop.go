@@ -166,7 +166,8 @@ func (l *Loop) one(ctx context.Context, j Job) (r Result, interrupted bool) {
 }
 
 // keep stores the result, and of a PASS the record in an archive; only then the directory of a
-// PASS goes, and with the PASS that it replaces the archive of that.
+// PASS goes, and with the PASS that it replaces the archive of that, unless a result that stays has
+// it too: its run was judged again.
 func (l *Loop) keep(r Result, old []Result) (Result, error) {
 	if r.Verdict != checker.Pass {
 		return l.put(r)
@@ -178,14 +179,22 @@ func (l *Loop) keep(r Result, old []Result) (Result, error) {
 		}
 		r.History = &a
 	}
-	old = slices.DeleteFunc(slices.Clone(old), func(o Result) bool { return o.Verdict != checker.Pass })
-	r, err := l.put(r, old...)
+	var passed, stay []Result
+	for _, o := range old {
+		if o.Verdict == checker.Pass {
+			passed = append(passed, o)
+		} else {
+			stay = append(stay, o)
+		}
+	}
+	r, err := l.put(r, passed...)
 	if err != nil {
 		return r, err
 	}
 	err = rundir.Remove(r.Dir)
-	for _, o := range old {
-		if o.History != nil && r.Dir != "" {
+	for _, o := range passed {
+		needed := func(s Result) bool { return s.History != nil && *s.History == *o.History }
+		if o.History != nil && r.Dir != "" && !slices.ContainsFunc(stay, needed) {
 			err = errors.Join(err, o.History.Remove(filepath.Dir(r.Dir)))
 		}
 	}
