@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestDigest: what decides a verdict changes it, and nothing else; a work tree has the digest
-// of the commit that is made of it.
+// TestDigest: what decides a verdict changes it, and nothing else; what decides what runs changes the one
+// of --ran too. A work tree has the digests of the commit that is made of it.
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -24,7 +24,7 @@ func TestDigest(t *testing.T) {
 	}
 	digest := func(args ...string) string {
 		t.Helper()
-		cmd := exec.Command("bash", append([]string{"-s"}, args...)...)
+		cmd := exec.Command("bash", append([]string{"-s", "--"}, args...)...)
 		cmd.Dir, cmd.Stdin = dir, strings.NewReader(Digest)
 		out, err := cmd.Output()
 		if err != nil {
@@ -42,6 +42,7 @@ func TestDigest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	judges := regexp.MustCompile(`^checker/|^cmd/fencepost/cmd_re`)
 	if got := digest(); got != "unknown" {
 		t.Errorf("without git: %q", got)
 	}
@@ -56,6 +57,10 @@ func TestDigest(t *testing.T) {
 	if got := digest(); len(first) != 16 || got != first || digest("HEAD") != first {
 		t.Fatalf("before the commit %s, after it %s, of it %s", first, got, digest("HEAD"))
 	}
+	ran := digest("--ran")
+	if ran == first || digest("--ran", "HEAD") != ran {
+		t.Errorf("of what runs %s, of all %s, committed %s", ran, first, digest("--ran", "HEAD"))
+	}
 	for _, c := range []struct {
 		name, text string
 		changes    bool
@@ -63,6 +68,8 @@ func TestDigest(t *testing.T) {
 		{"README.md", "x", false}, {"docs/a.md", "x", false}, {"reports/r.go", "x", false}, {"core/doc.md", "x", false},
 		{"core/a_test.go", "x", false}, {"core/engine/enginetest/e.go", "x", false}, {"scenarios/steady.yaml", "x", false}, {"checker/testdata/x.json", "x", false}, {"core/x.out", "x", false},
 		{"core/a.go", "x", true}, {"core/new.go", "x", true}, {"harness/h.go", "x", true}, {"checker/c.go", "x", true},
+		{"cmd/worker/main.go", "x", true}, {"cmd/fencepost/cmd_chaos.go", "x", true}, {"core/checker/c.go", "x", true},
+		{"cmd/fencepost/cmd_recheck.go", "x", true}, {"cmd/fencepost/cmd_recheck_store.go", "x", true}, {"cmd/fencepost/cmd_results_made.go", "x", true},
 		{"core/sink/sinktest/s.go", "x", true}, {"examples/orders/o.go", "x", true}, {"go.mod", "x", true}, {"go.sum", "x", true},
 	} {
 		write(c.name, c.text)
@@ -70,9 +77,13 @@ func TestDigest(t *testing.T) {
 		if (got != first) != c.changes {
 			t.Errorf("%s changes it: %v, want %v", c.name, got != first, c.changes)
 		}
+		ranNow := digest("--ran")
+		if runs := c.changes && !judges.MatchString(c.name); (ranNow != ran) != runs {
+			t.Errorf("%s changes that of what runs: %v, want %v", c.name, ranNow != ran, runs)
+		}
 		git("add", ".")
 		git("commit", "-q", "--allow-empty", "-m", c.name)
-		if digest("HEAD") != got {
+		if digest("HEAD") != got || digest("--ran", "HEAD") != ranNow {
 			t.Errorf("%s: the work tree has %s, its commit %s", c.name, got, digest("HEAD"))
 		}
 		git("reset", "-q", "--hard", "HEAD~1")

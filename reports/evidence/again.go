@@ -73,7 +73,7 @@ func (r Result) Rejudged(check checker.Result, commit, tree string) Result {
 	ranCommit, ranTree := r.Ran()
 	r.Verdict, r.Check, r.Error = check.Verdict, Condense(check), ""
 	r.Check.Run = r.Info.Run
-	r.Info.Versions = maps.Clone(r.Info.Versions)
+	r.Info.Versions = with(map[string]string{}, r.Info.Versions)
 	maps.Copy(r.Info.Versions, map[string]string{CommitKey: commit, TreeKey: tree, RanCommitKey: ranCommit, RanTreeKey: ranTree})
 	return r
 }
