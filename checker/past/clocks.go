@@ -82,13 +82,13 @@ func (a *Past) judgeClock(g *Grant) {
 	g.ClockBeyond = a.beyond(life, slow, fast)
 }
 
-// markOvertaken marks the grants that were taken over by one whose clock is
-// beyond the bound: their holders may find others entitled beside them.
+// markOvertaken marks when grants were taken over by one whose clock is beyond the bound: from then
+// on their holders may find others entitled beside them.
 func (l *Row) markOvertaken() {
 	for _, g := range l.Grants {
 		if g.ClockBeyond && g.Acquire.Invoke.Takeover {
 			if old := l.GrantAt(g.Acquire.From, ""); old != nil {
-				old.Overtaken = true
+				old.Overtaken = g.Acquire.Invoke.TS
 			}
 		}
 	}

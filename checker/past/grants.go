@@ -25,9 +25,10 @@ type Grant struct {
 	// earlier than the one that the holder computed. margin was subtracted.
 	Deadline, Margin int64
 	LateSends        int
-	// clockBeyond: a fault made the holder's clock wrong by more than the declared
-	// bound; overtaken: such a one took the lock over. See clocks.go.
-	ClockBeyond, Overtaken bool
+	// ClockBeyond: a fault made the holder's clock wrong by more than the declared bound. Overtaken is
+	// when such a one took the lock over, 0 if none did. See clocks.go.
+	ClockBeyond bool
+	Overtaken   int64
 }
 
 // From is when the holder's right to act begins: when it was told.

@@ -41,8 +41,8 @@ func (r *Replay) judgeEnd(j *Job, was JobState, w *Write, c *history.Change) {
 			r.bad("P5", j, w, "%s it although run %d had not finished", Verb(c.Do), c.Run)
 		case finish != nil && finish.Error == "":
 			r.bad("P5", j, w, "%s it although run %d had finished well", Verb(c.Do), c.Run)
-		case c.Do == history.DoCancel && finish != nil && !strings.HasPrefix(finish.Error, CancelPrefix) && !j.cancelAsked(begun):
-			r.bad("P5", j, w, "cancels it after run %d failed (%s), which neither its handler nor a client had asked for", c.Run, finish.Error)
+		case c.Do == history.DoCancel && (finish == nil || !strings.HasPrefix(finish.Error, CancelPrefix)) && !j.cancelAsked(begun):
+			r.bad("P5", j, w, "cancels it after run %d, which neither its handler nor a client had asked for", c.Run)
 		}
 	case history.DoRescue:
 		if j.Spec.AtMostOnce {
@@ -112,10 +112,12 @@ func (l *Row) findRefusals() map[string]int64 {
 	return out
 }
 
-// onlyJob is the job that all changes of a batch are about: itself, or the one that follows its end.
+// onlyJob is the job that all changes of a batch are about: itself, the one that follows its end, or
+// the occurrence that ends with it.
 func onlyJob(changes []history.Change) (id string, only bool) {
 	for c := range Each(changes) {
 		switch {
+		case c.Do == history.DoOver: // of a schedule whose occurrence ends with its job
 		case c.Job == "":
 			return "", false
 		case id == "" && c.After == "":
@@ -222,93 +224,6 @@ func (r *Replay) judgeClaim(j *Job, w *Write, c *history.Change) {
 	case spared > MaxUncounted:
 		r.bad("P5", j, w, "claims it again after %s that spent no attempt: at most %d may", phrase.Plural(spared, "run"), MaxUncounted)
 	}
-}
-
-// ScheduledMS is the job's own time, 0 if it was asked for at once.
-func (j *Job) ScheduledMS() int64 {
-	if j.Spec == nil {
-		return 0
-	}
-	return j.Spec.DueMS
-}
-
-// ScheduledIn is the job's own time in a state that it was in.
-func (j *Job) ScheduledIn(s JobState) int64 {
-	if s.expedited {
-		return 0
-	}
-	return j.ScheduledMS()
-}
-
-// dueSetBy is the fence of the owner that said last when the job is due.
-func (j *Job) dueSetBy() int64 { return j.Steps[len(j.Steps)-1].Write.To.Fence }
-
-// dueLate is by how much later than now an owner may call a job due that was asked for at once, in
-// ms: by as much its wall clock may lead, for whatever reason.
-const dueLate = 10_000
-
-// ClocksApart bounds by how much the wall clocks of a run's processes differ by themselves, with
-// how they are read, in ms.
-const ClocksApart = 1000
-
-// judgeDue is the part of P12 that a change decides. A job is never due before its own
-// time, and no later than that and than now, unless its policy has it wait. Else an owner keeps to what it said itself, unless its clock was set; what
-// another said it may take for earlier, as that one's clock may have been ahead.
-func (r *Replay) judgeDue(j *Job, was JobState, w *Write, c *history.Change) {
-	own := j.ScheduledIn(was)
-	set := r.a.ClockSet(history.Life(w.Main().Invoke.Proc))
-	switch c.Do {
-	case history.DoEnqueue, history.DoRedrive, history.DoRescue, history.DoRetry:
-		switch {
-		case c.DueMS < own:
-			r.bad("P12", j, w, "makes it due at %d, %d ms before it was asked to be", c.DueMS, own-c.DueMS)
-		case c.Do == history.DoRetry && c.DueMS < was.Due && !set:
-			r.bad("P12", j, w, "makes it due at %d, %d ms before it was due in the first place", c.DueMS, was.Due-c.DueMS)
-		case c.Do != history.DoRetry && (len(j.Calls) > 0 || j.After != nil) && !set: // a schedule's are judged by its times, a retry by its policy
-			if late := c.DueMS - max(own, r.a.WallAt(w.Latest)); late > dueLate && r.a.WallAt(w.Latest) > 0 {
-				r.bad("P12", j, w, "makes it due at %d, %d ms later than it was asked to be", c.DueMS, late)
-			}
-		}
-	case history.DoHasten:
-		if c.DueMS > was.Due+readingSlack && j.dueSetBy() == w.To.Fence && !set {
-			r.bad("P12", j, w, "brings it forward to %d, but it was due at %d", c.DueMS, was.Due)
-		}
-	case history.DoClaim:
-		said := j.dueSetBy()
-		switch {
-		case c.DueMS == 0 || c.DueMS == was.Due: // 0: it is not said
-		case c.DueMS > was.Due:
-			r.bad("P12", j, w, "claims it as due at %d, but it was due at %d", c.DueMS, was.Due)
-		case c.DueMS < own:
-			r.bad("P12", j, w, "claims it as due at %d, %d ms before it was asked to be", c.DueMS, own-c.DueMS)
-		case said == w.To.Fence && !set:
-			r.bad("P12", j, w, "claims it as due at %d, %d ms before its owner itself had said", c.DueMS, was.Due-c.DueMS)
-		}
-	}
-}
-
-// LeastSlack is how long before what it does is recorded a worker can at least have
-// looked at its wall clock.
-const LeastSlack = int64(1e9)
-
-// ClockSlack is leastSlack for a batch: as long as its owner may have another one on its
-// way.
-func (l *Row) ClockSlack() int64 {
-	slack := LeastSlack
-	for _, c := range l.CAS {
-		if c.Kind() == history.OpTake {
-			slack = max(slack, c.TTL())
-		}
-	}
-	return slack
-}
-
-// DueMS is when the job of a claim was due.
-func (k *Claim) DueMS() int64 {
-	if k.Change.DueMS > 0 {
-		return k.Change.DueMS
-	}
-	return k.Was.Due
 }
 
 // follows gives each job that a batch enqueues to follow another what its sequence asks

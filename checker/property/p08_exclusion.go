@@ -39,11 +39,13 @@ func checkExclusion(_ context.Context, a *Judgement, p *Property) {
 	for _, l := range a.Rows {
 		var gs []*past.Grant
 		for _, g := range l.Grants {
-			if g.ClockBeyond || g.Overtaken {
+			if g.ClockBeyond || g.Overtaken > 0 {
 				beyond++
+			}
+			if g.ClockBeyond {
 				continue
 			}
-			if end, _ := g.Until(); g.From() < end {
+			if g.From() < entitledUntil(g) {
 				gs = append(gs, g)
 			}
 		}
@@ -52,7 +54,8 @@ func checkExclusion(_ context.Context, a *Judgement, p *Property) {
 		var longest *past.Grant // of those before, the one whose right lasts longest
 		for _, g := range gs {
 			if longest != nil {
-				if end, by := longest.Until(); g.From() < end {
+				if end := entitledUntil(longest); g.From() < end {
+					_, by := longest.Until()
 					events := append(windowOf(longest, by), past.Events(&g.Acquire.Op, g.Call)...)
 					p.add(l.Name, events, "%s was entitled until %s after %s was granted the %s too (tokens %d and %d)",
 						longest.Acquire.Invoke.Proc, phrase.MS(end-g.From()), g.Acquire.Invoke.Proc, l.Noun(), longest.Token, g.Token)
@@ -74,8 +77,13 @@ func notJudgedClocks(n int, noun string) string {
 	return fmt.Sprintf("; not judged: %s, clock rate beyond the declared bound", phrase.Plural(n, noun))
 }
 
+// entitledUntil is when a right ends that P8 judges: at the latest when somebody takes the lock over whose
+// clock is beyond the bound.
 func entitledUntil(g *past.Grant) int64 {
 	end, _ := g.Until()
+	if g.Overtaken > 0 {
+		end = min(end, g.Overtaken)
+	}
 	return end
 }
 

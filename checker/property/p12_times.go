@@ -170,12 +170,18 @@ func (a *Judgement) dueOf(j *past.Job, start *history.Event) (x dueEvidence, ok 
 
 // wasDue says whether a run that starts before it is due by its worker's wall clock had
 // been due, as a fault has set that clock back since the job became pending: its own
-// time had come by it, and what it had to wait for had passed by the lease clock.
+// time had come by it, and what it had to wait for had passed by the lease clock. For an owner that
+// runs it again, its own time has come once. Whether it waited long enough is judged with the retries.
 func (a *Judgement) wasDue(start *history.Event, k *past.Claim) bool {
 	since, own := k.Was.Since-k.Write.Main().Row.ClockSlack(), k.Job.ScheduledIn(k.Was)
 	top, unset := a.HighestWall(start, since)
 	if own > 0 && k.Was.Run == 0 {
 		return top >= max(start.DueMS(), own)
+	}
+	if own > 0 {
+		if top, _ = a.HighestWall(start, k.OwnedSince()-k.Write.Main().Row.ClockSlack()); start.DueMS() == own {
+			return top >= own
+		}
 	}
 	_, fast := a.Rates(history.Life(start.Proc), since, start.TS)
 	return top >= own && unset+int64(fast*float64(start.TS-since)/1e6) >= start.DueMS()
