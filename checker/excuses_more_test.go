@@ -16,21 +16,15 @@ func TestMoreExcuses(t *testing.T) {
 		"nothing": {func() *history.History { return oneJobDone().seal(2000) }, "", ""},
 		"a job cancelled that was claimed and not started, by nobody's command": {func() *history.History {
 			y := oneJobDone()
-			run := int64(1<<32 + 5)
-			y.ask(39, "lost", &history.Job{Kind: "k"})
-			y.batch(40, "w1.1", history.OpTick, history.Change{Job: "lost", Do: history.DoEnqueue, DueMS: storyWall(1)})
-			y.batch(50, "w1.1", history.OpTick, history.Change{Job: "lost", Do: history.DoClaim, Run: run, Attempt: 1})
+			run := y.claimed(39, "lost", 5, &history.Job{Kind: "k"})
 			y.batch(60, "w1.1", history.OpTick, history.Change{Job: "lost", Do: history.DoCancel, Run: run, Attempt: 1})
 			y.rows(2020, "lost", history.JobRow{Kind: history.RowJob, State: past.StateCancelled, Attempt: 1, Run: run}, history.JobRow{Kind: history.RowEnded})
 			return y.seal(2000)
 		}, "P5", "neither its handler nor a client"},
 		"an interrupted run retried as due in ten years": {func() *history.History {
 			y := oneJobDone()
-			run := int64(1<<32 + 5)
 			due := storyWall(60) + tenYears
-			y.ask(39, "lost", &history.Job{Kind: "k", Retry: &history.Retry{BaseMS: 100}})
-			y.batch(40, "w1.1", history.OpTick, history.Change{Job: "lost", Do: history.DoEnqueue, DueMS: storyWall(1)})
-			y.batch(50, "w1.1", history.OpTick, history.Change{Job: "lost", Do: history.DoClaim, Run: run, Attempt: 1})
+			run := y.claimed(39, "lost", 5, &history.Job{Kind: "k", Retry: &history.Retry{BaseMS: 100}})
 			y.start(56, "w1.1/r1", "lost", run, 1)
 			y.note(57, "w1.1/r1", history.Event{Op: history.NoteFinish, Key: "lost", Issuer: storyShard, Token: run, Error: past.InterruptedPrefix + ": stopping"})
 			y.batch(60, "w1.1", history.OpTick, history.Change{Job: "lost", Do: history.DoRetry, Run: run, Attempt: 1, DueMS: due})
@@ -39,11 +33,8 @@ func TestMoreExcuses(t *testing.T) {
 		}, "P12", "later than it may be at most"},
 		"a run without a policy retried as due in ten years": {func() *history.History {
 			y := oneJobDone()
-			run := int64(1<<32 + 5)
 			due := storyWall(60) + tenYears
-			y.ask(39, "lost", &history.Job{Kind: "k"})
-			y.batch(40, "w1.1", history.OpTick, history.Change{Job: "lost", Do: history.DoEnqueue, DueMS: storyWall(1)})
-			y.batch(50, "w1.1", history.OpTick, history.Change{Job: "lost", Do: history.DoClaim, Run: run, Attempt: 1})
+			run := y.claimed(39, "lost", 5, &history.Job{Kind: "k"})
 			y.batch(60, "w1.1", history.OpTick, history.Change{Job: "lost", Do: history.DoRetry, Run: run, Attempt: 1, DueMS: due})
 			y.pending("lost", due, 1, run)
 			return y.seal(2000)
@@ -91,16 +82,23 @@ func TestMoreExcuses(t *testing.T) {
 // oneJobDone is a story in which one job has been done.
 func oneJobDone() byHand {
 	y := newByHand()
-	run := int64(1<<32 + 1)
 	y.batch(2, "w1.1", history.OpTake)
-	y.ask(3, "ok", &history.Job{Kind: "k"})
-	y.batch(4, "w1.1", history.OpTick, history.Change{Job: "ok", Do: history.DoEnqueue, DueMS: storyWall(1)})
-	y.batch(14, "w1.1", history.OpTick, history.Change{Job: "ok", Do: history.DoClaim, Run: run, Attempt: 1})
+	run := y.claimed(3, "ok", 1, &history.Job{Kind: "k"})
 	y.start(20, "w1.1/r1", "ok", run, 1)
 	y.note(21, "w1.1/r1", history.Event{Op: history.NoteFinish, Key: "ok", Issuer: storyShard, Token: run})
 	y.batch(22, "w1.1", history.OpTick, history.Change{Job: "ok", Do: history.DoComplete, Run: run, Attempt: 1})
 	y.rows(2020, "ok", history.JobRow{Kind: history.RowJob, State: past.StateCompleted, Attempt: 1, Run: run}, history.JobRow{Kind: history.RowEnded})
 	return y
+}
+
+// claimed: a job is asked for, enqueued and claimed as the n-th run of the shard's first owner, 1 and 11 ms
+// after that.
+func (y byHand) claimed(at int64, id string, n int64, job *history.Job) (run int64) {
+	run = 1<<32 + n
+	y.ask(at, id, job)
+	y.batch(at+1, "w1.1", history.OpTick, history.Change{Job: id, Do: history.DoEnqueue, DueMS: storyWall(1)})
+	y.batch(at+11, "w1.1", history.OpTick, history.Change{Job: id, Do: history.DoClaim, Run: run, Attempt: 1})
+	return run
 }
 
 func (y byHand) pending(id string, due int64, attempt int, run int64) {

@@ -107,6 +107,18 @@ func TestExcuses(t *testing.T) {
 			return e.h
 		}
 	}
+	cancelled := func(asked bool) func() *history.History {
+		return func() *history.History {
+			e, p, w := lostJob(0)
+			extend(w, history.Change{Job: "lost", Do: history.DoCancel})
+			life, from, to := history.Life(w.Main().Invoke.Proc), w.Main().Invoke.TS-1, w.OK().End.TS+1
+			e.leave(p.j.Shard, "lost", history.JobRow{Kind: history.RowJob, State: past.StateCancelled}, history.JobRow{Kind: history.RowEnded})
+			if asked {
+				e.command(life, p.j.Shard, "lost", history.DoCancel, from, to, doneSo)
+			}
+			return e.h
+		}
+	}
 	clockSet := func(early bool) func() *history.History {
 		return func() *history.History {
 			e := newEdit(simulate(shortJobs(3)))
@@ -124,19 +136,8 @@ func TestExcuses(t *testing.T) {
 		}
 	}
 	judgeExcuses(t, map[string]excused{
-		"a job cancelled while it waits, by nobody's command": {func() *history.History {
-			e, p, w := lostJob(0)
-			extend(w, history.Change{Job: "lost", Do: history.DoCancel})
-			e.leave(p.j.Shard, "lost", history.JobRow{Kind: history.RowJob, State: past.StateCancelled}, history.JobRow{Kind: history.RowEnded})
-			return e.h
-		}, "P5", "which nobody asked for"},
-		"the same, by a command": {func() *history.History {
-			e, p, w := lostJob(0)
-			extend(w, history.Change{Job: "lost", Do: history.DoCancel})
-			e.leave(p.j.Shard, "lost", history.JobRow{Kind: history.RowJob, State: past.StateCancelled}, history.JobRow{Kind: history.RowEnded})
-			e.command(history.Life(w.Main().Invoke.Proc), p.j.Shard, "lost", history.DoCancel, w.Main().Invoke.TS-1, w.OK().End.TS+1, doneSo)
-			return e.h
-		}, "", ""},
+		"a job cancelled while it waits, by nobody's command": {cancelled(false), "P5", "which nobody asked for"},
+		"the same, by a command":                              {cancelled(true), "", ""},
 		"a shard paused by nobody's command": {func() *history.History {
 			e, p, w := lostJob(0)
 			chain := p.w().Main().Row.Chain
@@ -325,11 +326,8 @@ func (y byHand) seal(at int64) *history.History {
 // rescuedAs: a job that was asked for at once is rescued as due at some time.
 func rescuedAs(due int64) *history.History {
 	y := newByHand()
-	run := int64(1<<32 + 2)
 	y.batch(2, "w1.1", history.OpTake)
-	y.ask(19, "b", &history.Job{Kind: "k"})
-	y.batch(20, "w1.1", history.OpTick, history.Change{Job: "b", Do: history.DoEnqueue, DueMS: storyWall(1)})
-	y.batch(30, "w1.1", history.OpTick, history.Change{Job: "b", Do: history.DoClaim, Run: run, Attempt: 1})
+	run := y.claimed(19, "b", 2, &history.Job{Kind: "k"})
 	y.start(40, "w1.1/r2", "b", run, 1)
 	y.batch(1200, "w2.1", history.OpTake)
 	y.batch(1220, "w2.1", history.OpTick, history.Change{Job: "b", Do: history.DoRescue, Run: run, Attempt: 1, DueMS: due})
